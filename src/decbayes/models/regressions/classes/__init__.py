@@ -1,1 +1,1 @@
-"""Who belongs to which class: regressions whose outcome is a class that nobody has seen."""
+"""Class membership: regressions whose outcome is a latent class."""

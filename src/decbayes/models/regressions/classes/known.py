@@ -1,7 +1,7 @@
-"""What rows say about their class: log p(row | class), by the classes of a merged posterior.
+"""The evidence of rows about their class: log p(row | class), by the classes of a merged posterior.
 
-The classes are part of what sites agree on. A site computes these numbers from its own rows, as columns beside the
-predictors, and nobody else sees them.
+Sites agree on the classes. A site computes these numbers from its own rows, as columns beside the predictors, and
+nobody else sees them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -36,7 +36,7 @@ class Classes:
 
     @classmethod
     def of(cls, known: Any) -> "Classes":
-        """Those of a posterior, or of the plain values that a structure holds."""
+        """The classes of a posterior, or of the plain values in a structure."""
         if isinstance(known, Posterior):
             model = model_for(known.structure)
             if not isinstance(model, LatentClasses):
@@ -73,7 +73,7 @@ class Classes:
         return self.names[int(np.argmax(self.posterior.mean("weights")))]
 
     def joined(self, frame: Any) -> dict[str, Any]:
-        """A frame with these columns beside its own; missing values of a row say nothing."""
+        """Add these columns to a frame; missing values of a row add nothing."""
         columns = {name: values_in(frame, name) for name in names_in(frame)}
         if not self.likelihoods.keys() <= columns.keys():
             points = self.model.points(frame)
@@ -84,7 +84,7 @@ class Classes:
 
 @dataclass(frozen=True)
 class ClassesTable(Table):
-    """Rows with what they say about their class, in place of an outcome."""
+    """Rows with the evidence about their class in place of an outcome."""
 
     classes: Classes | None = None
 
@@ -111,7 +111,7 @@ class ClassesTable(Table):
 
 @dataclass(frozen=True)
 class Memberships(Pairs):
-    """Classes that nobody has seen, compared two by two; the target of a row is how much it speaks for the first.
+    """Unobserved classes, compared in pairs; the target of a row is its log-likelihood ratio for the first of a pair.
 
     `columns` hold log p(row | class), in the order of the `compared` classes.
     """

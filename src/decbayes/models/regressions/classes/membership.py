@@ -1,15 +1,15 @@
-"""Latent class regression: how probable each class is, from columns that classes were not found by.
+"""Latent class regression: the probability of each class, from columns that were not used to find the classes.
 
     p(row | x) = Σ_k P(k | x) p(row | k),   P(k | x) = exp(xβ_k) / Σ_j exp(xβ_j)
 
 Classes are known: those of a merged posterior, the same at all sites, so that coefficients have one labelling. The
-likelihood of β is that of the rows, not of assigned classes, so that errors of classification do not bias it (the
-two-step estimator of Bakk and Kuha, 2018). With r_k the probability of class k given row and x, and a_k given x alone,
+likelihood of β is that of the rows, not of assigned classes, so errors of classification do not bias it (the two-step
+estimator of Bakk and Kuha, 2018). With r_k the probability of class k given row and x, and a_k given x alone,
 
     ∂ log p / ∂f = r − a,   −∂² log p / ∂f² = (diag a − aaᵀ) − (diag r − rrᵀ)
                                             = Σ_{i<j} (a_i a_j − r_i r_j) (e_i − e_j)(e_i − e_j)ᵀ
 
-which are rows for pairs of classes again, with weights that may be negative: what is not known about the class.
+so there are rows for pairs of classes again, with weights that may be negative: what is unknown about the class.
 """
 
 import re
@@ -50,7 +50,7 @@ NAME = re.compile(r"[^\W\d]\w*")
 
 
 class Member(Softmax):
-    """Which class a row belongs to, where the row says so only as probably as its classes do."""
+    """The class of a row, known only with the probabilities that the row implies."""
 
     recentres: ClassVar[bool] = False
 
@@ -58,14 +58,14 @@ class Member(Softmax):
         return f"odds of {level} against {self.compared[0]}"
 
     def likelihoods(self, targets: Array) -> Array:
-        """(N, classes): log p(row | class), that of the reference zero."""
+        """(N, classes): log p(row | class), zero for the reference."""
         return self._whole(targets)
 
     def _levels(self, targets: Array) -> NDArray[np.intp]:
         return np.asarray(self.likelihoods(targets).argmax(axis=1))
 
     def expectations(self, targets: Array, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
-        """Of E log Σ exp(f + log-likelihood) − E log Σ exp(f), each as `tilted` has it."""
+        """Of E log Σ exp(f + log-likelihood) − E log Σ exp(f), each bounded by `tilted`."""
         means, covariances = self.joint(mean, variance)
         (before, without), (after, whole) = (
             tilted(part, covariances) for part in (means, means + self.likelihoods(targets))
@@ -88,7 +88,7 @@ class Member(Softmax):
 
 
 class MemberClimb(GaussianClimb):
-    """Steps as if rows that say less than nothing together said nothing: a precision is never negative."""
+    """Steps that clip negative precisions, which rows with little information may have together."""
 
     def begin(self, start: Natural | None) -> GaussianPlace:
         return self.settled(self.before if start is None else start)
@@ -104,17 +104,16 @@ class MemberClimb(GaussianClimb):
 
 @dataclass(frozen=True)
 class ClassMembership(MultinomialRegression):
-    """How probable each of the classes of `LatentClasses` is, from other columns: who belongs to which class.
+    """The probability of each class of `LatentClasses`, from other columns: who belongs to which class.
 
         P(class) = exp(xβ_class) / Σ exp(xβ),   β of the `reference` is zero
 
-    `classes` is the merged posterior of the classes, the same at all sites. Predictors must be other columns than those
-    that classes were found by. The `reference` is the largest class if not given; classes go by their names
-    (`decbayes name`), or are "class 0", "class 1" and so on. exp(β) is the ratio of the odds of a class against the
-    reference.
+    `classes` is the merged posterior of the classes, the same at all sites. Predictors must not be among the columns
+    that classes were found by. The `reference` is by default the largest class; classes go by their names (`decbayes
+    name`), or are "class 0", "class 1" and so on. exp(β) is the odds ratio of a class against the reference.
 
-    Rows count by how probable they are in each class, so that doubtful ones count less and nothing is biased by errors
-    of classification. Intervals take the classes as known: they are too narrow where classes themselves are uncertain.
+    Rows are weighted by their probability in each class, so doubtful ones count less and errors of classification cause
+    no bias. Intervals treat the classes as known: they are too narrow if classes themselves are uncertain.
 
     >>> rng = np.random.default_rng(0)
     >>> age = rng.normal(50, 10, 800)
@@ -254,7 +253,7 @@ class ClassMembership(MultinomialRegression):
     def draw(
         self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator, *, data: Any = None, rows: int = 20
     ) -> tuple[Array, NDArray[np.float64]]:
-        """Rows with made-up predictors, or with those of `data`, and what rows of a drawn class say about theirs."""
+        """Rows with made-up predictors, or with those of `data`, and the evidence of rows drawn from a class."""
         points, linear = super().draw(parameters, size, rng, data=data, rows=rows)
         known, components = self.known, points[:, self.table.target_place].astype(np.intp)
         natural = known.posterior.natural
@@ -265,12 +264,12 @@ class ClassMembership(MultinomialRegression):
         return points, linear
 
     def largest_contribution(self, value: float) -> Mapping[str, Array]:
-        """There is no bound: where predictors and row disagree, a row may say anything."""
+        """There is no bound: rows that contradict their predictors may contribute anything."""
         return {}
 
 
 def check_apart(known: Classes, names: Iterable[str]) -> None:
-    """Refuse to explain classes by what they were found by."""
+    """Refuse to explain classes by the columns they were found by."""
     shared = [name for name in names if name in known.model.columns]
     if shared:
         raise InvalidStructure(

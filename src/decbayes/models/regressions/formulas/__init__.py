@@ -1,1 +1,1 @@
-"""Formulas as in R: what they say (`formula`), what terms are made of (`factors`), rows as numbers (`design`)."""
+"""Formulas as in R: parsing (`formula`), parts of terms (`factors`, `expressions`), rows as numbers (`design`)."""

@@ -1,4 +1,4 @@
-"""The columns of a table as the numbers that a regression multiplies with its coefficients, coded as in R."""
+"""The columns of a table as the numbers that a regression multiplies by its coefficients, coded as in R."""
 
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -17,9 +17,9 @@ from decbayes.models.regressions.formulas.factors import CALL, Factor, factor_of
 from decbayes.models.regressions.formulas.formula import INTERCEPT, unbracketed
 
 Span = tuple[frozenset[str], frozenset[str]]
-"""A space of functions: factors that are numbers, and factors with levels whose contrasts are multiplied with them."""
+"""A space of functions: numeric factors, and factors with levels whose contrasts are multiplied by them."""
 
-# Ratios are for one unit of columns whose values usually differ by this much.
+# Ratios are for one unit if values of a column typically differ by between this little and this much.
 NEAR_ONE = 0.3, 300.0
 
 
@@ -32,12 +32,12 @@ class Piece(NamedTuple):
 
 @dataclass(frozen=True)
 class Design:
-    """Terms of a regression: a column or a function of columns, or several joined by ":" whose product counts.
+    """Terms of a regression: columns, functions of columns, or products of several, joined by ":".
 
     Real columns are in agreed units, (x − centre) / scale, and counts in theirs. A column with levels has one number
-    per level but its first, with which all others are compared; yes is 1 and no is 0. Where the terms before do not
-    contain that comparison it has a number for each level, and numbers are not centred where that would change what
-    the terms can express: `y ~ x - 1` goes through the origin.
+    per level but the first, the reference; yes is 1 and no is 0. If earlier terms do not contain that comparison it has
+    a number for each level, and numbers are not centred if that would change what the terms can express: `y ~ x - 1`
+    goes through the origin.
     """
 
     columns: Mapping[str, Column]
@@ -53,12 +53,12 @@ class Design:
 
     @property
     def canonical(self) -> tuple[str, ...]:
-        """The terms with everything written out that their columns decide."""
+        """The terms with all defaults that their columns decide written out."""
         return tuple(":".join(factor.text for factor in factors) for factors in self.factors)
 
     @cached_property
     def pieces(self) -> tuple[tuple[Piece, ...], ...]:
-        """How each term is coded: products that together express what no term before it does."""
+        """How each term is coded: products that together express what no earlier term does."""
         spans: set[Span] = {(frozenset(), frozenset())} if self.intercept else set()
         coded: dict[int, list[dict[str, bool]]] = {}
         for place in sorted(range(len(self.terms)), key=lambda place: len(self.factors[place])):
@@ -82,24 +82,24 @@ class Design:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What each coefficient belongs to, such as "age", "sex=m" or "age:sex=m"."""
+        """The label of each coefficient, such as "age", "sex=m" or "age:sex=m"."""
         names = [label for piece in self._all for label in piece_labels(piece)]
         return (INTERCEPT, *names) if self.intercept else tuple(names)
 
     def _each(self, values: Iterable[tuple[Piece, float]]) -> Array:
-        """One value per label, where a piece has one for all of its own; 1 for the intercept."""
+        """Repeat the value of each piece for its labels; 1 for the intercept."""
         spread = [value for piece, value in values for _ in piece_labels(piece)]
         return np.array([1.0, *spread] if self.intercept else spread)
 
     @property
     def units(self) -> Array:
-        """How much of its columns, in their own units, one unit of each coefficient's number is."""
+        """The unit of each coefficient's number, in units of its columns."""
         return self._each((piece, float(np.prod([factor.unit for factor in piece.factors]))) for piece in self._all)
 
     @cached_property
     def own_units(self) -> tuple[Array, Array]:
-        """(D, D), and (D,): takes coefficients to those of columns in their own units that are not centred, as R has
-        them; and the latter that add 1 to every row, 0 if none do.
+        """(D, D), and (D,): converts coefficients to those of uncentred columns in their own units, as in R; and the
+        latter coefficients that add 1 to every row, 0 if none do.
 
         Both are coefficients of one function: a sum of products of contrasts and of numbers in their own units.
         """
@@ -114,7 +114,7 @@ class Design:
         return solved[:, :-1], level
 
     def _sums(self, *, own: bool) -> Iterator[dict[frozenset[str], float]]:
-        """The number of each coefficient, or what it is in its columns' own units, as a sum of products."""
+        """The number of each coefficient as a sum of products; or in its columns' own units."""
         if self.intercept:
             yield {frozenset(): 1.0}
         for factors, whole in self._all:
@@ -122,7 +122,7 @@ class Design:
             yield from (product_of_sums(numbers) for numbers in product(*sums))
 
     def places(self, names: Iterable[str]) -> list[int]:
-        """Where the coefficients of these terms are, or of the intercept."""
+        """The positions of the coefficients of these terms, or of the intercept."""
         sizes = [1] * self.intercept + [sum(len(piece_labels(piece)) for piece in pieces) for pieces in self.pieces]
         ends = np.cumsum(sizes)
         first = [INTERCEPT] if self.intercept else []
@@ -138,17 +138,17 @@ class Design:
 
     @property
     def flags(self) -> NDArray[np.bool_]:
-        """Which of the numbers are 0 or 1: the intercept, categories, yes and no, and products of these."""
+        """Which numbers are 0 or 1: the intercept, categories, yes and no, and products of these."""
         return self._each((piece, all(factor.flag for factor in piece.factors)) for piece in self._all).astype(np.bool_)
 
     @property
     def levels(self) -> NDArray[np.bool_]:
-        """Which coefficients are levels of the outcome, not effects: the intercept, and whole sets of categories."""
+        """Which coefficients are levels of the outcome, not effects: the intercept, and full sets of categories."""
         pieces = [(piece, all(f.categorical and w for f, w in zip(*piece, strict=True))) for piece in self._all]
         return self._each(pieces).astype(np.bool_)
 
     def ones(self, contribution: Array) -> Array:
-        """Σ w over the rows in which a number is 1, for each that is 0 or 1.
+        """Σ w over the rows in which a number is 1, for each number that is 0 or 1.
 
         The last columns of a regression's contribution are −½ Xᵀ diag(w) X, row by row.
         """
@@ -157,20 +157,20 @@ class Design:
         return np.asarray(weights[flags])
 
     def largest(self, value: float) -> Array:
-        """How large each of the numbers can be, if no value of a column is beyond ±`value`."""
+        """The largest absolute value of each number, if all values of columns are within ±`value`."""
         return self._each(
             (piece, float(np.prod([factor.largest(value) for factor in piece.factors]))) for piece in self._all
         )
 
     def matrix(self, points: Array) -> Array:
-        """(N, D): a row of numbers per observation; `points` are coded as `columns` says, in that order."""
+        """(N, D): the design matrix; `points` are coded as `columns` says, in that order."""
         values = {name: points[:, place] for place, name in enumerate(self.columns)}
         first = [np.ones((len(points), 1))] if self.intercept else []
         return np.column_stack([*first, *(piece_numbers(piece, values) for piece in self._all)])
 
 
 class PerLevel(Design):
-    """The same terms with coefficients of their own for each level of the last column but its first, the reference."""
+    """The same terms with separate coefficients for each level of the last column but its first, the reference."""
 
     @cached_property
     def _others(self) -> tuple[str, ...]:
@@ -200,7 +200,7 @@ class PerLevel(Design):
 
 
 def product_of_sums(sums: Iterable[Mapping[str, float]]) -> dict[frozenset[str], float]:
-    """A product of sums as a sum of products, by the labels of what is multiplied."""
+    """Expand a product of sums into a sum of products, by the labels of their factors."""
     terms: dict[frozenset[str], float] = {frozenset(): 1.0}
     for each in sums:
         terms = {
@@ -212,7 +212,7 @@ def product_of_sums(sums: Iterable[Mapping[str, float]]) -> dict[frozenset[str],
 
 
 def comparable(unit: float) -> float:
-    """The difference in a column that a ratio is about: 1, or a power of ten that its values differ by."""
+    """The difference in a column that a ratio is about: 1, or a power of ten near its typical differences."""
     usual = 1.0 / unit
     return 1.0 if NEAR_ONE[0] <= usual <= NEAR_ONE[1] else float(10.0 ** np.floor(np.log10(usual)))
 
@@ -228,26 +228,26 @@ def piece_labels(piece: Piece) -> list[str]:
 
 
 def products(left: Array, right: Array) -> Array:
-    """All products of a number of the left and one of the right."""
+    """All products of a number on the left and one on the right."""
     return (left[:, :, None] * right[:, None, :]).reshape(len(left), left.shape[1] * right.shape[1])
 
 
 def split(factors: Iterable[Factor]) -> Span:
-    """The texts of factors that are numbers, and of those with levels."""
+    """The texts of numeric factors, and of those with levels."""
     kinds = {factor.text: factor.categorical for factor in factors}
     numeric = frozenset(text for text, categorical in kinds.items() if not categorical)
     return numeric, frozenset(kinds) - numeric
 
 
 def subspaces(numeric: frozenset[str], levels: frozenset[str]) -> list[Span]:
-    """What all levels of some factors express, as contrasts: those of every subset, smaller ones first."""
+    """The spaces that all levels of some factors span, as contrasts: of every subset, smaller ones first."""
     ordered = sorted(levels)
     return [(numeric, frozenset(chosen)) for size in range(len(ordered) + 1) for chosen in combinations(ordered, size)]
 
 
 def simplified(groups: Sequence[frozenset[str]]) -> list[dict[str, bool]]:
-    """Products of contrasts, joined where possible: contrasts of a factor and what they are compared with are all of
-    its levels. Each product says of its factors whether all levels are used.
+    """Merge products of contrasts where possible: the contrasts of a factor and their reference are all of its levels.
+    Each product says of its factors whether all levels are used.
     """
     coded = [dict.fromkeys(group, False) for group in groups]
     pair = joinable(coded)
@@ -270,7 +270,7 @@ def joinable(coded: Sequence[dict[str, bool]]) -> tuple[int, int, str] | None:
 
 
 def centred_among(factors: Sequence[Factor], spans: set[Span]) -> set[str]:
-    """Which numbers of a product can be centred, because the regression contains all that this adds to it."""
+    """Which numbers of a product can be centred, because the regression contains all terms that this adds."""
     numeric, levels = split(factors)
     centred: set[str] = set()
     for text in (factor.text for factor in factors if factor.text in numeric):
@@ -308,7 +308,7 @@ def mentioned_in(known: Sequence[str], part: str, term: str) -> list[str]:
 
 
 def needed(columns: Iterable[str], *texts: str, further: str = "") -> list[str]:
-    """The columns that some terms or expressions need, in the order of the columns; `further` may occur as well."""
+    """The columns that terms or expressions need, in the order of the columns; `further` may occur as well."""
     known = list(columns)
     names = {name for text in texts if text for name in mentioned([*known, *([further] if further else [])], text)}
     return [name for name in known if name in names]

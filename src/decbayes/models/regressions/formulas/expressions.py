@@ -1,4 +1,4 @@
-"""Arithmetic in formulas: what a text computes from columns, and between which numbers the result lies."""
+"""Arithmetic in formulas: what a text computes from columns, and the range of the result."""
 
 import ast
 import operator
@@ -25,13 +25,13 @@ OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
     ast.Pow: operator.pow, ast.USub: operator.neg, ast.UAdd: operator.pos,
 }  # fmt: skip
-# From where on there is a logarithm or a root.
+# The smallest argument of logarithms and roots.
 LEAST = {"log": 0.0, "log2": 0.0, "log10": 0.0, "log1p": -1.0, "sqrt": 0.0}
 
 
 @dataclass(frozen=True)
 class Expression:
-    """Arithmetic with columns: read as a tree of permitted operations, nothing else is ever run."""
+    """Arithmetic with columns, as a tree of permitted operations; nothing else is ever run."""
 
     text: str
     tree: ast.expr
@@ -52,7 +52,7 @@ class Expression:
         return numbers
 
     def range(self, value: float) -> Range:
-        """Between which numbers it lies, if no value of a column is beyond ±`value`."""
+        """The range of the result, if all values of columns are within ±`value`."""
         with np.errstate(all="ignore"):
             return self._range(self.tree, value)
 
@@ -69,7 +69,7 @@ class Expression:
                 low, high = self._range(argument, value)
                 if name == "I":
                     return low, high
-                least = LEAST.get(name, -np.inf)  # below it there is no value
+                least = LEAST.get(name, -np.inf)  # undefined below
                 ends = [float(FUNCTIONS[name](max(end, least))) for end in (low, high)]
                 return range_of([*ends, 0.0] if name == "abs" and low < 0 < high else ends)
         return -value, value
@@ -113,7 +113,7 @@ def expression_of(text: str, columns: Mapping[str, Column]) -> Expression:
 def check_tree(
     node: ast.AST, text: str, known: Mapping[str, str], columns: Mapping[str, Column], names: list[str]
 ) -> None:
-    """Refuse whatever is not arithmetic with columns of numbers; note the names of these."""
+    """Refuse anything but arithmetic with numeric columns; collect their names."""
     match node:
         case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
             return
@@ -143,23 +143,23 @@ def check_number(name: str, text: str, columns: Mapping[str, Column]) -> None:
 
 
 def range_of(values: Sequence[Any]) -> Range:
-    """The least and the largest of some numbers; anything at all where one of them is no number."""
+    """The smallest and the largest number; unbounded if one of them is NaN."""
     if np.isnan(values).any():
         return -np.inf, np.inf
     return float(min(values)), float(max(values))
 
 
 def combined(sign: type[ast.AST], first: Range, second: Range) -> Range:
-    """All that an operation makes of numbers between these: it rises or falls in each, so ends are enough.
+    """The range of an operation on these ranges. It is monotone in each argument, so the ends suffice.
 
-    Unless a divisor, or what has a power, may be zero.
+    Unless a divisor, or the base of a power, may be zero.
     """
     crosses = sign is ast.Div and second[0] <= 0 <= second[1]
     power = second[0] if sign is ast.Pow and second[0] == second[1] else None
     if crosses or (sign is ast.Pow and first[0] <= 0 and (power is None or power < 0)):
         return -np.inf, np.inf
     if power is not None and first[0] < 0 and power != round(power):
-        first = 0.0, max(first[1], 0.0)  # numbers below have no such root
+        first = 0.0, max(first[1], 0.0)  # negative numbers have no such root
     ends = [OPERATORS[sign](np.float64(one), np.float64(two)) for one in first for two in second]
     even = power is not None and power % 2 == 0 and first[0] < 0 < first[1]
     return range_of([*ends, 0.0] if even else ends)

@@ -1,6 +1,6 @@
-"""What the terms of a formula are made of: columns, functions of columns, polynomials, splines.
+"""Parts of the terms of a formula: columns, functions of columns, polynomials, splines.
 
-A factor turns rows into numbers by what sites have agreed on alone, never by their data: its zero and unit, knots and
+A factor turns rows into numbers only by what sites have agreed on, never by their data: its zero and unit, knots and
 levels are functions of the agreed columns.
 """
 
@@ -22,9 +22,9 @@ from decbayes.families import Array
 from decbayes.models.regressions.formulas.expressions import Expression, Named, check_number, expression_of
 
 CALL = re.compile(r"\s*([A-Za-z]\w*)\s*\((.*)\)\s*", re.DOTALL)
-# Splines end so many agreed units from the agreed centre, unless a formula says where.
+# Default ends of splines, in agreed units from the agreed centre.
 REACH = 2.5
-# Places at which functions of a column are looked at for their largest value.
+# Number of values at which to search for the largest absolute value of a function.
 TRIED = 1001
 
 
@@ -38,16 +38,16 @@ class Factor(ABC):
     flag: bool = False
     """Whether its numbers are 0 or 1."""
     reference: int = 0
-    """Of a factor with levels: the one with which all others are compared."""
+    """The reference level of a factor with levels."""
 
     @abstractmethod
     def numbers(self, values: Named, *, whole: bool) -> Array:
-        """(N, labels); `whole`: all levels instead of contrasts, and numbers that are not centred."""
+        """(N, labels); `whole`: all levels instead of contrasts, and uncentred numbers."""
 
     def sums(self, *, whole: bool, own: bool) -> list[dict[str, float]]:
-        """Each of the numbers as a sum of contrasts, by their labels, and of a constant, whose label is "".
+        """Each of the numbers as a sum of contrasts, by their labels, and of a constant, with the label "".
 
-        A number is a multiple of the factor in its `own` unit, less its centre if it is not `whole`.
+        A number is a multiple of the factor in its `own` unit, minus its centre unless `whole`.
         """
         contrasts = [{label: 1.0} for label in self.labels(whole=False)]
         if not (whole and self.categorical):
@@ -60,12 +60,12 @@ class Factor(ABC):
 
     @property
     def unit(self) -> float:
-        """How much of the column, in its own unit, one unit of the numbers is."""
+        """One unit of the numbers, in units of the column."""
         return 1.0
 
     @abstractmethod
     def largest(self, value: float) -> float:
-        """How large a number can be, if no value of a column is beyond ±`value`; infinite if nothing bounds it."""
+        """The largest absolute value, if all values of columns are within ±`value`; infinite if unbounded."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Plain(Factor):
 
 @dataclass(frozen=True)
 class Levels(Factor):
-    """C(column, ref="b"): a categorical column compared with another level than its first."""
+    """C(column, ref="b"): a categorical column with another reference than its first level."""
 
     text: str
     name: str
@@ -156,7 +156,7 @@ class Computed(Factor):
 
     @cached_property
     def zero_and_unit(self) -> tuple[float, float]:
-        """The function at the agreed centres, and how much it changes within one agreed unit of a column."""
+        """The function at the agreed centres, and its change within one agreed unit of a column."""
         agreed = {name: self.columns[name].zero_and_unit for name in self.names}
         at = {name: zero for name, (zero, _) in agreed.items()}
         with np.errstate(all="ignore"):
@@ -190,7 +190,7 @@ class Computed(Factor):
 
 @dataclass(frozen=True)
 class Basis(Factor):
-    """Several functions of one column: poly, bs or ns. Numbers are functions of z = (x − centre) / scale, as agreed."""
+    """Several functions of one column: poly, bs or ns, of z = (x − centre) / scale, as agreed."""
 
     text: str
     name: str
@@ -210,14 +210,14 @@ class Basis(Factor):
         return [f"{kind}({self.name})[{place + 1}]" for place in range(self.functions(np.zeros(1)).shape[1])]
 
     def largest(self, value: float) -> float:
-        """Functions that turn within a few agreed units, and only rise or fall farther away."""
+        """The functions oscillate only within a few agreed units, and are monotone beyond."""
         zero, unit = self.column.zero_and_unit
         values = np.append(np.linspace(-value, value, TRIED), zero + unit * np.linspace(-5.0, 5.0, TRIED))
         return float(np.abs(self.numbers({self.name: values.clip(-value, value)}, whole=False)).max(initial=1.0))
 
 
 def measured(text: str, zero: float, unit: float, *, whole: bool, own: bool) -> list[dict[str, float]]:
-    """The sum of a number (x − zero) / unit, or of x / unit if it is `whole`; of x itself in its `own` unit."""
+    """The sum that stands for (x − zero) / unit, or for x / unit if `whole`; or for x in its `own` unit."""
     return [{text: 1.0}] if own else [{text: 1.0 / unit, "": 0.0 if whole else -zero / unit}]
 
 
@@ -272,7 +272,7 @@ def quoted(name: str) -> str:
 
 
 def polynomials(degree: int) -> Callable[[Array], Array]:
-    """Hermite polynomials: uncorrelated where z is standard normal."""
+    """Hermite polynomials: uncorrelated if z is standard normal."""
     scale = np.sqrt([factorial(power) for power in range(1, degree + 1)])
 
     def functions(z: Array) -> Array:
@@ -282,7 +282,7 @@ def polynomials(degree: int) -> Callable[[Array], Array]:
 
 
 def b_splines(knots: Array, low: float, high: float, degree: int) -> Callable[[Array], Array]:
-    """All but the first B-spline; beyond the ends they stay polynomials."""
+    """All but the first B-spline; they continue as polynomials beyond the ends."""
     padded = np.concatenate([[low] * (degree + 1), knots, [high] * (degree + 1)])
 
     def functions(z: Array) -> Array:
@@ -317,7 +317,7 @@ BASES: dict[str, Callable[..., Callable[[Array], Array]]] = {
 
 
 def basis_of(kind: str, text: str, columns: Mapping[str, Column]) -> Factor:
-    """A polynomial or spline of a column. What its call leaves open follows from the agreed centre and scale."""
+    """A polynomial or spline of a column. Defaults follow from the agreed centre and scale."""
     names = ("degree",) if kind == "poly" else ("df", "knots", "bounds", *(("degree",) if kind == "bs" else ()))
     name, given = arguments(text, names)
     check_number(name, text, columns)

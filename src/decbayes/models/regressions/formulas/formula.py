@@ -1,9 +1,9 @@
-"""Formulas as in R: which terms a regression has, what it predicts, what is added to it, and what varies between sites.
+"""Formulas as in R: the target and terms of a regression, its offset, and what varies between sites.
 
 target ~ term + term,   "a:b" the product, "a * b" = "a + b + a:b", "a / b" = "a + a:b", "(a + b)^2", "." all others,
-"- term" leaves a term out, "- 1" or "+ 0" the intercept, "offset(log(t))" adds log(t) with the coefficient 1,
-"(1 + a | clinic)" lets the intercept and the slope of a differ between clinics, with a correlation; "||" without one;
-"(1 | clinic/ward)", or "(1 | clinic) + (1 | clinic:ward)", lets them also differ between wards inside clinics
+"- term" leaves a term out, "- 1" or "+ 0" the intercept, "offset(log(t))" adds log(t) with coefficient 1,
+"(1 + a | clinic)" lets the intercept and the slope of a vary between clinics, correlated; "||" without correlation;
+"(1 | clinic/ward)", or "(1 | clinic) + (1 | clinic:ward)", lets them also vary between wards inside clinics
 """
 
 import re
@@ -19,7 +19,7 @@ HERE = "site"
 """The name in a formula for the place that holds the rows, if they have no column of that name."""
 
 Term = tuple[str, ...]
-"""The factors of a product, in order; without factors it is the intercept."""
+"""The factors of a product, in order; the intercept has none."""
 
 CALL = re.compile(r"[A-Za-z]\w*\s*(?=\()")
 SYMBOL = re.compile(r"\*\*|[-+*/:^()|.]|\d+(?![\w.])")
@@ -27,8 +27,8 @@ OFFSET = "offset"
 
 
 class Formula(NamedTuple):
-    """A target, its terms, whether there is an intercept; what is added to the linear predictor as it is; which terms
-    vary, by the column that names sites, and inside these by the column `within`; and whether these correlate.
+    """A target, its terms, whether there is an intercept; the offset; which terms vary, by the column that names sites
+    and, inside these, by the column `within`; and whether these correlate.
     """
 
     target: str
@@ -43,9 +43,9 @@ class Formula(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """What stands around "|" in a formula: terms that vary, the groups they vary between, and whether they correlate.
+    """The parts around "|" in a formula: terms that vary, the groups they vary between, and whether they correlate.
 
-    Two names are groups and groups inside them: both vary where the names are joined by "/", else the inner ones alone.
+    Two names are groups and groups inside them: both vary if the names are joined by "/", else only the inner ones.
     """
 
     terms: tuple[str, ...]
@@ -55,7 +55,7 @@ class Bar(NamedTuple):
 
 
 def parsed(formula: str, columns: Iterable[str], *, further: str = "") -> Formula:
-    """What a formula says about these columns, and `further`, which "." leaves out.
+    """Parse a formula over these columns and `further`, which "." leaves out.
 
     Products follow the terms that they are made of, as in R.
     """
@@ -98,7 +98,7 @@ def grouped(bars: Sequence[Bar]) -> tuple[tuple[str, ...], str, tuple[str, ...],
 
 
 def independent(bars: Sequence[Bar]) -> list[Bar]:
-    """Terms that vary between the same groups on their own as one: '(1 | clinic) + (0 + age | clinic)' is '||'."""
+    """Join terms that vary separately between the same groups: '(1 | clinic) + (0 + age | clinic)' is '||'."""
     joined: list[Bar] = []
     for bar in bars:
         for place, other in enumerate(joined):
@@ -131,7 +131,7 @@ def unbracketed(text: str, separator: str) -> list[str]:
 
 
 class Reader:
-    """Reads the right side of a formula from left to right; each method returns the terms of what it has read."""
+    """Reads the right side of a formula from left to right; each method returns the terms it has read."""
 
     def __init__(self, text: str, columns: Sequence[str], apart: set[str]) -> None:
         self.text, self.columns, self.apart = text, columns, apart
@@ -276,7 +276,7 @@ class Reader:
         return inside
 
     def sum_within(self) -> list[Term]:
-        """Within brackets there is an intercept only where '1' says so, or before '|'."""
+        """Within brackets there is an intercept only if '1' says so, or before '|'."""
         start = self.place
         terms = self.sum()
         stated = "1" in self.tokens[start : self.place] or self._next() == "|"

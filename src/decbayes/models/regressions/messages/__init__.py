@@ -1,1 +1,1 @@
-"""What a regression's site sends: first broadcasts, doubts about fits, sites redrawn from their messages."""
+"""Messages of a regression's sites: first broadcasts, doubts about fits, sites simulated from their messages."""

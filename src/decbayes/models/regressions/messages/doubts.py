@@ -10,15 +10,16 @@ from decbayes.columns.kinds import far_apart
 from decbayes.families import Array
 from decbayes.remarks import Remark
 
-# Fewer events (or non-events) per coefficient, and a quadratic around a site's own estimate is rough.
+# With fewer events (or non-events) per coefficient, the expansion around a site's own estimate is rough.
 LEAST_EVENTS = 5.0
-# Rows of a site that are too many to look for a plane between their outcomes.
+# Most rows in which to search for a separating plane.
 MANY_ROWS = 20_000
-# Variance beyond that of the model, from which on intervals are clearly too narrow; and how sure that must be.
+# Variance ratio above which intervals are clearly too narrow; and the p-value that this needs.
 CLEARLY_MORE, SURE = 1.2, 1e-3
-# A real column seems to be in another unit if its scale is so many times the agreed one, or one such part of it, its
-# centre so many of the larger scale away, and the centre has changed by the same factor, up to this one; of fewer rows
-# that is not known. A clinic for children is not: its ages are nearer. A code for missing values is looked for.
+# A real column seems to be in another unit if its scale differs from the agreed one by more than the factor SCALES, its
+# centre is more than AWAY of the larger scale off, and the centre has changed by about the same factor, up to ALIKE;
+# with fewer rows this is not checked. (Ages in a children's clinic are nearer.) Codes for missing values are checked,
+# too.
 AWAY, SCALES, ALIKE, LEAST_ROWS = 3.0, 6.0, 2.0, 5
 ROUND = "One broadcast is rough here: take one round first (decbayes refine, db.refine)."
 
@@ -50,13 +51,13 @@ TOO_NARROW = {
 
 
 def of_outcomes(targets: Array) -> Iterator[Remark]:
-    """Yes or no: whether there are both."""
+    """Yes or no: whether both occur."""
     if (targets == targets[0]).all():
         yield SINGLE_OUTCOME
 
 
 def of_levels(present: int, every: int) -> Iterator[Remark]:
-    """Levels of an outcome with more than two: whether a site has one only, or few of them."""
+    """Levels of an outcome with more than two: whether a site has only one, or few of them."""
     if every > 2:
         yield SINGLE_OUTCOME if present == 1 else FEW_LEVELS
 
@@ -68,7 +69,7 @@ def of_counts(targets: Array, expected: Array, weights: Array, side: int) -> Ite
         yield SINGLE_OUTCOME
         return
     freedom = int(there.sum()) - side
-    if freedom < 1 or expected[there].sum() < freedom:  # with fewer than one per row the statistic has no such law
+    if freedom < 1 or expected[there].sum() < freedom:  # below one count per row, χ² is a poor approximation
         return
     statistic = float(np.sum((targets - expected)[there] ** 2 / np.maximum(expected[there], 1e-9)))
     if statistic > CLEARLY_MORE * freedom and chdtrc(freedom, statistic) < SURE:
@@ -76,9 +77,9 @@ def of_counts(targets: Array, expected: Array, weights: Array, side: int) -> Ite
 
 
 def of_one_broadcast(events: float, others: float, side: int, separated: bool) -> Iterator[Remark]:
-    """Where a site's own estimate is far from what all sites would find: `others` are rows without an event."""
+    """Whether a site's own estimate may be far from that of all sites; `others` are rows without an event."""
     if min(events, others) == 0:
-        return  # a single outcome, which is said anyway
+        return  # a single outcome, which has its own remark
     if separated:
         yield SEPARATED
     elif min(events, others) < LEAST_EVENTS * side:
@@ -86,9 +87,9 @@ def of_one_broadcast(events: float, others: float, side: int, separated: bool) -
 
 
 def separated(design: Array, targets: Array) -> bool:
-    """Whether a plane has the rows of each outcome on one side, not all of them on it: a linear programme.
+    """Whether a plane separates the rows by outcome, some rows off it: a linear programme.
 
-    It is not looked for in more than MANY_ROWS, which would take long.
+    Not checked for more than MANY_ROWS rows, which would take long.
     """
     from scipy.optimize import linprog
 
@@ -100,7 +101,7 @@ def separated(design: Array, targets: Array) -> bool:
 
 
 def of_values(columns: Mapping[str, Column], points: Array) -> Iterator[Remark]:
-    """Real columns that look as if they were in another unit than the agreed one, or held a code for missing values."""
+    """Real columns that seem to be in another unit than the agreed one, or to hold a code for missing values."""
     for name, values in zip(columns, points.T, strict=True):
         column = columns[name]
         if column.factor != "real" or len(values) < LEAST_ROWS:
@@ -118,7 +119,7 @@ def of_values(columns: Mapping[str, Column], points: Array) -> Iterator[Remark]:
 
 
 def of_terms(labels: tuple[str, ...], matrix: Array, levels: list[int]) -> Iterator[Remark]:
-    """Categories that no row has; `levels` are the coefficients of the intercept, or of what stands for it."""
+    """Categories without rows; `levels` are the coefficients of the intercept, or of those in its place."""
     missing = [label for label, column in zip(labels, matrix.T, strict=True) if "=" in label and not column.any()]
     if missing:
         shown = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")

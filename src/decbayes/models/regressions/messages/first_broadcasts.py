@@ -1,4 +1,4 @@
-"""First broadcasts of a regression's sites: fits against an anchor, and what whoever merges can make of them."""
+"""First broadcasts of a regression's sites: fits with an anchor, and how merges use them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ from decbayes.posterior import Posterior
 if TYPE_CHECKING:
     from decbayes.models.regressions.regression import Regression
 
-# The most passes that end a site's first fit.
+# Most passes at the end of a site's first fit.
 SETTLING = 40
 # The prior variance of the intercept in a first fit.
 ANCHORED_LEVEL = 3.0
@@ -36,17 +36,17 @@ ANCHORED_LEVEL = 3.0
 
 @dataclass(frozen=True, eq=False)
 class FirstBroadcasts:
-    """What sites of one regression send first; `Regression` says under the same names what each method is for."""
+    """What the sites of one regression send first; `Regression` documents methods of the same names."""
 
     model: "Regression"
 
     @cached_property
     def anchors(self) -> tuple[Quadratic, ...]:
-        """The priors that sites' first fits may have and take out again; none where fits are exact, or sites differ.
+        """The priors that sites' first fits may use and remove again; none if fits are exact, or if sites vary.
 
-        Means are those of the prior, mostly 0, and variances of slopes what the outcome says, in agreed units, or the
-        model's own if that is smaller. The first is as narrow for the intercept: for counts, and for rows with one
-        outcome. Otherwise rare outcomes have intercepts far from 0.
+        Means are those of the prior, mostly 0. Variances of slopes are those of the outcome, in agreed units, or the
+        model's own if that is smaller. The first anchor is as narrow for the intercept: for counts, and for rows with a
+        single outcome. In the others the intercept is wider, because rare outcomes have intercepts far from 0.
         """
         outcome, labels = self.model.outcome, self.model.table.design.labels
         if self.model.varying or not isinstance(outcome, Generalized):
@@ -63,10 +63,10 @@ class FirstBroadcasts:
 
     @cached_property
     def levels(self) -> Array | None:
-        """The coefficients of which each row has one, those of the baseline; None if merges do not recentre.
+        """The baseline coefficients, of which each row has one; None if merges do not recentre.
 
         Rates with an offset are rates times a factor, which messages contain; other outcomes with an offset would be
-        read in the wrong place, and so would differences of levels that are no constants.
+        misread, and so would differences of levels that are not constant.
         """
         model, outcome = self.model, self.model.outcome
         if not (self.anchors and model.baseline_places and outcome.recentres and isinstance(outcome, Generalized)):
@@ -78,9 +78,9 @@ class FirstBroadcasts:
         return np.array(sorted(model.baseline_places)) if known else None
 
     def fit(self, data: Any, rng: Seed | None, progress: OnPass | None) -> Fit:
-        """The fit to send, and doubts about the rows' values, which the agreed columns tell."""
+        """The fit to send, with doubts about values that do not match the agreed columns."""
         fit, table = self._sent(data, rng, progress), self.model.table
-        # What several rows stand for is no value of a column.
+        # Several rows stand for one value of the target.
         kept = {*table.predictors, *([self.model.target] if self.model.stack is None else [])}
         places = [place for place, name in enumerate(table.columns) if name in kept]
         columns = {name: column for name, column in table.columns.items() if name in kept}
@@ -88,12 +88,12 @@ class FirstBroadcasts:
         return replace(fit, posterior=replace(fit.posterior, remarks=remarks))
 
     def _sent(self, data: Any, rng: Seed | None, progress: OnPass | None) -> Fit:
-        """Each anchor counts as a start: the one under which the rows are most likely is kept."""
+        """Each anchor is a start: the one with the highest likelihood of the rows is kept."""
         model = self.model
         if not self.anchors or not model.count(data):
             return model.fit(data, rng=rng, progress=progress)
         present, every = self._outcomes(data)
-        # Rows then say where other outcomes are not, but not where they are.
+        # Such rows say where other outcomes are not, but not where they are.
         few = present <= (every + 1) // 2
         places = [0] if few or len(self.anchors) == 1 else [*range(1, len(self.anchors))]
         anchors = [self.anchors[place] for place in places]
@@ -110,13 +110,13 @@ class FirstBroadcasts:
         return replace(fit, posterior=replace(settled, contribution={FACTOR: sent.natural}, remarks=(*remarks,)))
 
     def _outcomes(self, data: Any) -> tuple[int, int]:
-        """How many outcomes these rows have, and how many there are; of counts, 2 stands for several."""
+        """The number of outcomes in these rows, and of all; for counts, 2 stands for several."""
         model = self.model
         observed = model.outcome.observed(model.table.targets(model.points(data)), model.problem({}, data).targets)
         return len(np.unique(observed)), 2 if model.stack is None else model.stack.outcomes
 
     def _fit(self, data: Any, anchor: Quadratic, rng: Seed | None, progress: OnPass | None) -> Fit:
-        """A fit with an anchor as its prior; one that is interrupted is raised without it."""
+        """A fit with an anchor as its prior; an interrupted one is raised without the anchor."""
         prior = Posterior.from_natural(self.model.structure, {FACTOR: anchor.natural})
         try:
             return self.model.fit(data, rng=rng, prior=prior, progress=progress)
@@ -126,9 +126,9 @@ class FirstBroadcasts:
             raise FitInterrupted(replace(fit, posterior=sent)) from None
 
     def _settled(self, fitted: Posterior, climb: Climb, anchor: Quadratic) -> tuple[Posterior, Posterior]:
-        """Where a first fit ends, and what it sends: that and the anchor are what it believes, nearly.
+        """Where a first fit ends, and what it sends: nearly the posterior without the anchor.
 
-        Half steps, since whole ones swing around the end where rows say little.
+        Half steps, since whole ones oscillate where rows say little.
         """
         structure, here, moved = self.model.structure, fitted, np.inf
         for _ in range(SETTLING):
@@ -181,5 +181,5 @@ def message_of(posterior: Posterior) -> Quadratic:
 
 
 def numbered(progress: OnPass | None, start: int) -> OnPass | None:
-    """Reports passes as those of the start with this number."""
+    """Report passes as those of the start with this number."""
     return None if progress is None else lambda reached: progress(replace(reached, restart=start))

@@ -1,12 +1,12 @@
-"""A good first broadcast: where a site makes its likelihood quadratic, and how a merge moves it to the joint estimate.
+"""A good first broadcast: where a site expands its likelihood, and how a merge moves it to the joint estimate.
 
-A site's message is a quadratic, its likelihood around its own estimate. It is worth most near the joint estimate, which
-a site does not know. Three things bring it closer:
+A site's message is a quadratic, its likelihood expanded around its own estimate. It is most useful near the joint
+estimate, which the site does not know. Three things help:
 
-- The *anchor*: a site fits with a prior that it takes out again, so that small sites expand around moderate slopes.
-- *Recentring*: a quadratic says how rows lie, Σ w x xᵀ, and how far their outcomes are from what was expected. Whoever
-  merges reads it as rows with normally distributed x, and computes what these contribute at the joint posterior.
-- A *forecast* of how far the merge is from one fit of all rows: about as far as recentring has moved it.
+- The *anchor*: a site fits with a prior that it removes again, so that small sites expand around moderate slopes. -
+*Recentring*: a quadratic contains the scatter of rows, Σ w x xᵀ, and the residuals of their outcomes. A merge reads it
+  as rows with normally distributed x, and computes their contribution at the joint posterior.
+- A *forecast* of the distance of the merge from one fit of all rows: about as far as recentring has moved it.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
     from decbayes.models.regressions.outcome import Generalized
 
 PASSES, HALVINGS, CLIMBED = 300, 30, 1e-10
-# exp of more is no count, and would overflow.
+# Larger exponents overflow.
 MOST = 200.0
-# The weight of no row.
+# Smaller weights count as no rows.
 LITTLE = 1e-12
-# A normal distribution as points, for each of two directions: more of them do not change a merge by 0.01 deviations.
+# Quadrature nodes per direction: more do not change a merge by 0.01 deviations.
 NODES, SHARES = np.polynomial.hermite_e.hermegauss(12)
 SHARES = SHARES / SHARES.sum()
-# Merges know first broadcasts by their shifts: multiples of a step, and the same part of it, which is the anchor's.
-# No sum of fewer than fifty of them looks like one, nor do other messages, but for one in 1e10 per coefficient.
+# Merges recognise first broadcasts by their shifts: multiples of a step plus a fraction that identifies the anchor. No
+# sum of fewer than fifty of them looks like one, and other messages do with a chance of 1e-10 per coefficient.
 STEP, PARTS, FIRST_PART = 2.0**-14, 1024, 401
-# Added to the number of the anchor if the fit was Laplace's.
+# Added to the number of the anchor for Laplace fits.
 LAPLACE = 64
 
 
 class Quadratic(NamedTuple):
-    """A log-density of coefficients, sβ − ½βPβ."""
+    """A log density of coefficients, sβ − ½βPβ."""
 
     shift: Array
     precision: Array
@@ -44,7 +44,7 @@ class Quadratic(NamedTuple):
     @classmethod
     def of(cls, natural: Array) -> "Quadratic":
         row = np.asarray(natural, dtype=np.float64).ravel()
-        side = isqrt(len(row))  # of side + side²
+        side = isqrt(len(row))  # the length is side + side²
         return cls(row[:side], -2.0 * row[side:].reshape(side, side))
 
     @property
@@ -60,7 +60,7 @@ class Quadratic(NamedTuple):
 
 
 class Cloud(NamedTuple):
-    """Rows x: so many at each of these points, with the same normal scatter around it."""
+    """Rows x: counts at some points, with the same normal scatter around each."""
 
     counts: Array
     points: Array
@@ -68,7 +68,7 @@ class Cloud(NamedTuple):
 
     @classmethod
     def weighted(cls, precision: Array, levels: Array) -> "Cloud":
-        """Rows that count by their weights and are normal around the mean of their level, from Σ w x xᵀ.
+        """Rows, counted by their weights and normal around the mean of their level, from Σ w x xᵀ.
 
         Each row has a one at one of the `levels`: those of the baseline, or the intercept. Differences of two levels
         add nothing to the sum over all levels.
@@ -90,7 +90,7 @@ class Cloud(NamedTuple):
         return cls(counts[there], (points[:-1] - points[1:])[there], np.zeros_like(precision))
 
     def along(self, direction: Array) -> "Cloud":
-        """The same rows as more points on lines, whose scatter does not change direction · x."""
+        """Split the scatter along the direction into points; the remaining scatter does not change direction · x."""
         slope = self.scatter @ direction
         length = direction @ slope
         line = slope / np.sqrt(length) if length > 0.0 else np.zeros(len(direction))
@@ -98,7 +98,7 @@ class Cloud(NamedTuple):
         return Cloud(np.outer(self.counts, SHARES).ravel(), points, self.scatter - np.outer(line, line))
 
     def tilted(self, square: Array) -> "Cloud | None":
-        """The rows with all counts times exp(½ x square x); None if that has no finite total."""
+        """Multiply all counts by exp(½ x square x); None if the total is infinite."""
         inner = np.eye(len(square)) - self.scatter @ square
         if (np.linalg.eigvals(inner).real <= 0).any():
             return None
@@ -114,27 +114,27 @@ class Cloud(NamedTuple):
 
 
 class SiteRows(Protocol):
-    """What a first broadcast tells of a site's rows; `spread` is 1 if contributions are expectations under the
-    posterior, as of variational fits, and 0 if they are values at its mean, as of Laplace's.
+    """A site's rows, as read from its first broadcast; `spread` is 1 if contributions are expectations under the
+    posterior, as in variational fits, and 0 if they are values at its mean, as in Laplace fits.
     """
 
     @property
     def estimate(self) -> Array:
-        """The site's own."""
+        """The site's own estimate."""
 
     def at(self, mean: Array, covariance: Array) -> tuple[Quadratic, float] | None:
-        """What the rows contribute where β ~ N(mean, covariance), and their expected log-likelihood; None if no number
-        says so.
+        """The contribution of the rows if β ~ N(mean, covariance), and their expected log-likelihood; None if it is not
+        finite.
         """
 
 
 class Reading(NamedTuple):
-    """A site's rows as its message tells: where they are, and what their outcomes add up to, Xᵀy.
+    """A site's rows as its message suggests: where they are, and the sum of their outcomes, Xᵀy.
 
         log p(y | β) = β Xᵀy + Σ h(xβ)
 
-    Rows are normal where they count by their weights at the site's own estimate. So no message is impossible, and
-    there the rows contribute just the message.
+    Rows, counted by their weights at the site's own estimate, are normal. So every message can be read, and at that
+    estimate the rows contribute exactly the message.
     """
 
     rows: Sequence[tuple[float, Cloud]]
@@ -147,7 +147,7 @@ class Reading(NamedTuple):
     def of(
         cls, message: Quadratic, anchor: Quadratic, levels: Array, outcome: "Generalized", spread: float = 1.0
     ) -> "Reading | None":
-        """None if the message says too little of its rows."""
+        """None if the message says too little about its rows."""
         if not (np.diag(message.precision)[levels] > LITTLE).any():
             return None
         mean, covariance = (message + anchor).moments()
@@ -181,26 +181,26 @@ class Reading(NamedTuple):
 
 
 def divided(covariance: Array, outcome: "Generalized") -> tuple[Array, Array]:
-    """The covariance for which an outcome has expectations, and the one that only multiplies rates, exp(½ x V x)."""
+    """The covariance over which to take expectations, and the one that only multiplies rates, exp(½ x V x)."""
     nothing = np.zeros_like(covariance)
     return (nothing, covariance) if outcome.proportional else (covariance, nothing)
 
 
 def marked(message: Quadratic, anchor: int) -> Quadratic:
-    """The message with a shift that says that it is a first broadcast, and which of the anchors it had."""
+    """Mark a message as a first broadcast with this anchor, by its shift."""
     part = (FIRST_PART + anchor) / PARTS
     shift = STEP * (np.rint(message.shift / STEP - part) + part)
     return Quadratic(np.where(message.shift == 0.0, 0.0, shift), message.precision)
 
 
 def anchor_of(message: Quadratic) -> float:
-    """Which of the anchors a first broadcast had; of any other message, none."""
+    """The number of a first broadcast's anchor; −1 for other messages."""
     parts = np.unique(message.shift[message.shift != 0.0] / STEP % 1.0 * PARTS)
     return float(parts[0]) - FIRST_PART if len(parts) == 1 else -1.0
 
 
 def anchors_by_number(anchors: Sequence[Quadratic]) -> dict[float, tuple[Quadratic, float]]:
-    """The anchor and the spread of first broadcasts, by what `anchor_of` says of them."""
+    """The anchor and the spread of first broadcasts, by the result of `anchor_of`."""
     fits = ((0, 1.0), (LAPLACE, 0.0))
     return {float(first + place): (anchor, spread) for first, spread in fits for place, anchor in enumerate(anchors)}
 
@@ -212,9 +212,9 @@ def recentred(
     levels: Array,
     outcome: "Generalized",
 ) -> list[Quadratic]:
-    """What sites contribute at the joint posterior, as far as their messages tell: `Reading` says how.
+    """The contributions of sites at the joint posterior, as far as their messages determine them: see `Reading`.
 
-    Messages that are no first broadcasts stay as they are.
+    Messages that are no first broadcasts are not changed.
     """
     known = anchors_by_number(anchors)
     sites = [
@@ -227,7 +227,7 @@ def recentred(
         for site, message in zip(sites, messages, strict=True):
             plain = message, quadratic_value(message, mean, covariance)
             there = plain if site is None else site.at(mean, covariance)
-            # Nobody could publish what is no posterior on its own.
+            # A contribution that is no posterior by itself could not be published.
             if there is None or not (np.linalg.eigvalsh((prior + there[0]).precision) > 0).all():
                 return None
             moved.append(there[0])
@@ -245,7 +245,7 @@ def climbed(
     given: Sequence[Quadratic],
     estimates: Sequence[Array],
 ) -> list[Quadratic] | None:
-    """Contributions where they are those at their own joint posterior; None if no start leads anywhere."""
+    """Contributions that are consistent with their own joint posterior; None if no start leads anywhere."""
 
     def place(joint: Quadratic) -> tuple[float, Quadratic, list[Quadratic]] | None:
         mean, covariance = joint.moments()
@@ -283,7 +283,7 @@ def total(parts: Sequence[Quadratic]) -> Quadratic:
 
 
 def divergence(joint: Quadratic, prior: Quadratic) -> float:
-    """KL(joint ‖ prior), but for a constant."""
+    """KL(joint ‖ prior), up to a constant."""
     (mean, covariance), (centre, _) = joint.moments(), prior.moments()
     apart = (mean - centre) @ prior.precision @ (mean - centre) + np.trace(prior.precision @ covariance)
     return float(0.5 * (apart + np.linalg.slogdet(joint.precision)[1]))

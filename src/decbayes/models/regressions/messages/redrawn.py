@@ -1,8 +1,8 @@
-"""Rows like those behind a contribution, to simulate the sites of a regression whose outcome is not Gaussian.
+"""Rows like those behind a contribution, to simulate sites of a regression whose outcome is not Gaussian.
 
-A contribution has P = Σ_n w_n x_n x_nᵀ. With an intercept these are the number, the mean and the covariance of the rows
-x weighted by w. Rows with such moments are drawn, and taken with probabilities in proportion to 1 / w: so many that
-their weights add up to those of the site.
+A contribution has P = Σ_n w_n x_n x_nᵀ. With an intercept this gives the number, mean and covariance of the rows x,
+weighted by w. Rows with these moments are drawn, and sampled with probabilities proportional to 1 / w, as many as it
+takes for their weights to add up to those of the site.
 
     n = P_00 E_w[1 / w],    w = −E[∂² log p(y|f) / ∂f²] at the site's posterior
 """
@@ -21,15 +21,15 @@ from decbayes.models.regressions.regression import Regression
 from decbayes.models.regressions.varying.climb import FACTOR
 from decbayes.posterior import Posterior
 
-# Rows to take from, and how many times more often than usual one is taken at most.
+# Rows to sample from, and the most that a row may exceed the median probability, as a factor.
 POOL, MOST_TIMES = 2000, 20.0
-# A column with x² = x up to this holds zeros and ones.
+# Tolerance of x² = x for a column of zeros and ones.
 BINARY = 1e-6
 
 
 @dataclass(frozen=True)
 class RowsLike:
-    """Rows of a design like those of one site, to be taken with these probabilities, and how many there were."""
+    """Design rows like those of one site, with sampling probabilities, and their original number."""
 
     model: Regression
     rows: Array
@@ -61,7 +61,7 @@ class RowsLike:
         return cls(on_design(model), rows, times / times.sum(), max(count, 1))
 
     def refitted(self, parameters: Any, rng: np.random.Generator, *, first: bool) -> Posterior:
-        """What so many rows would send, in a first broadcast or as a fit, if these are the parameters."""
+        """What as many rows would send, in a first broadcast or as a fit, given these parameters."""
         taken = self.rows[rng.choice(len(self.rows), size=self.count, p=self.probabilities)]
         coefficients, noise = self.model.outcome.drawn(parameters)
         targets = self.model.outcome.draw(taken @ coefficients, noise, rng)
@@ -70,7 +70,7 @@ class RowsLike:
 
 
 def drawn_rows(precision: Array, rng: np.random.Generator) -> Array:
-    """Rows with the weighted mean and covariance of a site's rows, their first column the intercept."""
+    """Rows with the weighted mean and covariance of a site's rows; the first column is the intercept."""
     with np.errstate(all="ignore"):
         mean = precision[0] / precision[0, 0]
         covariance = precision / precision[0, 0] - np.outer(mean, mean)
@@ -88,7 +88,7 @@ def drawn_rows(precision: Array, rng: np.random.Generator) -> Array:
 
 
 def on_design(model: Regression) -> Regression:
-    """The same regression of data that are the columns of its design but the intercept, and the target behind them."""
+    """The same regression for data that are the columns of its design without the intercept, then the target."""
     target = model.columns[model.target]
     names = [f"column {place}" for place in range(1, len(model.table.design.labels))]
     columns = {name: Gaussian(0.0, 1.0) for name in names} | {"target": target}

@@ -1,9 +1,9 @@
-"""Slopes and weights of single rows that no outcome makes large: what private releases of regressions add up.
+"""Bounded slopes and weights of single rows: the statistics of private releases of regressions.
 
     slope:  ψ(y, f) with E[ψ | f] = 0      weight:  E[∂ψ/∂f] = E[ψ · score]
 
 Clipping a slope moves its expectation, which is known under the model and subtracted: estimates stay consistent.
-Weights are those of the clipped slopes. Factors that depend on predictors alone change nothing but efficiency.
+Weights are those of the clipped slopes. Factors that depend only on predictors affect nothing but efficiency.
 """
 
 from abc import ABC, abstractmethod
@@ -17,12 +17,12 @@ from scipy.special import betainc, expit, ndtr, pdtr
 from decbayes.families import Array
 
 Observations = NDArray[np.intp]
-# Beyond this nothing is a count, and squares would overflow.
+# Larger exponents are no counts, and their squares would overflow.
 HIGHEST = 30.0
 
 
 class Slopes(NamedTuple):
-    """Of each row the slope and the weight; `squares` of the slopes, where the noise of the outcome is estimated."""
+    """The slope and the weight of each row; `squares` of slopes if the noise of the outcome is estimated."""
 
     slope: Array
     weight: Array
@@ -35,20 +35,20 @@ class Scores(ABC):
     steepest: float
     heaviest: float
     bend: ClassVar[float] = 1.0
-    """How fast the weight changes along f: 0 where the slope is a straight line."""
+    """The relative change of the weight with f: 0 if the slope is linear."""
     start: float = 0.0
-    """The intercept to begin with."""
+    """The initial intercept."""
     useless: ClassVar[float] = 10.0
     loss: ClassVar[float] = 20.0
     estimates_noise: ClassVar[bool] = False
 
     @abstractmethod
     def slopes(self, targets: Array, linear: Array, observation: Observations, deviation: float) -> Slopes:
-        """Those of rows, given the linear predictor; `deviation` is that of the outcome's noise, if it has one."""
+        """Slopes of rows, given the linear predictor; `deviation` is that of the outcome's noise, if any."""
 
 
 class YesNoScores(Scores):
-    """y − p is never beyond ±1."""
+    """y − p is within ±1."""
 
     steepest, heaviest = 1.0, 0.25
 
@@ -59,7 +59,7 @@ class YesNoScores(Scores):
 
 @dataclass(frozen=True)
 class RealScores(Scores):
-    """Residuals clipped at some deviations of the noise, which earlier rounds have estimated; symmetric, so centred."""
+    """Residuals clipped at some deviations of the noise, estimated by earlier rounds; symmetric, so centred."""
 
     steepest, heaviest = 1.0, 1.0
     bend: ClassVar[float] = 0.3
@@ -91,7 +91,7 @@ def clipped_square(reach: float) -> float:
 
 @dataclass(frozen=True)
 class CountScores(Scores):
-    """Counts clipped so that no slope exceeds two deviations of a typical one, with their expectation subtracted.
+    """Counts clipped so that no slope exceeds two deviations of a typical one, minus their expectation.
 
     `typical` is the agreed mean of the counts; the variance is mean + mean² / `dispersion`, and the slope of a count is
     (y − mean) / (1 + mean / dispersion).
@@ -117,7 +117,7 @@ class CountScores(Scores):
 
     @property
     def steepest(self) -> float:  # type: ignore[override]
-        # The expectation of a clipped residual is at most a tenth of the clip: the law over mechanisms tries.
+        # The expectation of a clipped residual is at most a tenth of the clip, as the tests of all mechanisms check.
         return 1.1 * self.most
 
     def slopes(self, targets: Array, linear: Array, observation: Observations, deviation: float) -> Slopes:
@@ -146,7 +146,7 @@ class CountScores(Scores):
         return self.below(mean, whole, 0), first, first + second
 
     def below(self, mean: Array, most: Array, more: int) -> Array:
-        """P(y ≤ t) of a count with so much more dispersion and the same chance: y p(y) is one of these, shifted."""
+        """P(y ≤ t) with `more` dispersion and the same chance: y p(y) is such a distribution, shifted."""
         there = most >= 0.0
         t = np.maximum(most, 0.0)
         if np.isinf(self.dispersion):
@@ -158,9 +158,9 @@ class CountScores(Scores):
 class EventScores(Scores):
     """Events and time at risk of persons. Time after which an event was likelier than not is left out.
 
-    A person leaves when the cumulative hazard at the anchor reaches 1. That depends on nothing that happens later, so
-    slopes keep their expectation 0. A person's rows have a slope of at most √2 together: events and hazards of one
-    person have the same predictors, and partly cancel.
+    A person leaves when the cumulative hazard at the anchor reaches 1. That depends on nothing later, so slopes keep
+    their expectation 0. A person's rows have a total slope of at most √2: events and hazards of one person have the
+    same predictors, and partly cancel.
     """
 
     steepest, heaviest = float(np.sqrt(2.0)), 1.0

@@ -1,8 +1,8 @@
-"""Private releases of regressions: slopes and weights at an anchor, round after round, and Newton's steps from these.
+"""Private releases of regressions: slopes and weights at an anchor, round by round, and Newton steps from these.
 
-Each row sends its slope g·x and its weight w·xxᵀ at public coefficients. Rows count by min(1, R/‖x‖)², R = √p, which
-depends on predictors alone. Each round gives an estimate of the coefficients; estimates are averaged by how exact they
-are: by their noise, and by how far the anchor was, since a straight line fits less well from afar.
+Each row adds its slope g·x and its weight w·xxᵀ at public coefficients. Rows are weighted by min(1, R/‖x‖)², R = √p,
+which depends only on predictors. Each round gives an estimate of the coefficients; estimates are averaged by their
+precision: by their noise, and by the distance of the anchor, since Newton steps from afar are less accurate.
 """
 
 from collections.abc import Sequence
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from decbayes.models.regressions.regression import Regression
 
 METHOD = "noise of private releases, delta method"
-# Parts of a statistic's square: number of rows, squares of slopes (of real outcomes), weights; the rest is for slopes.
+# Shares of a statistic's squared norm: number of rows, squares of slopes (real outcomes), weights; the rest is slopes.
 COUNT, SQUARES, WEIGHTS = 0.01, 0.04, 0.1
-# No step of one round is longer, before the last one; coefficients are in agreed units.
+# Longest step of a round before the last, with coefficients in agreed units.
 LONGEST = 1.0
 LARGEST_COEFFICIENT = 20.0
 LEAST_DEVIATION, MOST_DEVIATION = 0.02, 2.0
-# A number is far beyond the agreed ones if it is so many agreed units from their centre.
+# Numbers this many agreed units from the centre are far outside.
 FAR = 5.0
 
 
@@ -47,7 +47,7 @@ class Round(NamedTuple):
 
 
 class Combined(NamedTuple):
-    """Coefficients from several rounds, the precision of rows and prior, and the covariance that noise adds."""
+    """Coefficients from several rounds, the precision of rows and prior, and the covariance of the noise."""
 
     mean: Array
     precision: Array
@@ -77,7 +77,7 @@ class RegressionMechanism(Mechanism):
         return 1 + int(self.scores.estimates_noise) + self.side + self.side * (self.side + 1) // 2
 
     def start(self) -> Array:
-        """The prior's mean; the intercept is that of a typical outcome if the prior says nothing about it."""
+        """The prior mean; the intercept is that of a typical outcome if the prior mean is zero."""
         mean, _ = self.model.outcome.moments(self.model.structure.prior[FACTOR])
         begun = mean.copy()
         if not mean.any():
@@ -86,7 +86,7 @@ class RegressionMechanism(Mechanism):
 
     @property
     def constant_places(self) -> Any:
-        """Where the intercept is, or the levels in its place."""
+        """The positions of the intercept, or of the levels in its place."""
         if self.model.stack is not None:
             return self.model.table.design.places([self.model.stack.name])
         return slice(0, int(self.model.table.intercept))
@@ -104,11 +104,11 @@ class RegressionMechanism(Mechanism):
         return far
 
     def unshortened(self, anchor: Array, data: Any) -> Array:
-        """The statistics as they are: longer than 1 by rounding at most."""
+        """The statistics before `shortened`: longer than 1 by rounding at most."""
         points, (size, zero) = self.model.points(data), self.model.target_units
         self.model.outcome.check_targets(self.model.target, points[:, self.model.table.target_place])
         rows = self.model.table.rows(points)
-        # Column by column, not as a matrix product: a row's number must not depend on how many rows there are.
+        # Column by column, not as a matrix product: a row's number must not depend on the number of rows.
         linear = rows.offset / size
         for column, coefficient in zip(rows.matrix.T, anchor, strict=False):
             linear = linear + column * coefficient
@@ -163,9 +163,9 @@ class RegressionMechanism(Mechanism):
         )
 
     def variance(self, rounds: Sequence[Round], rows: float) -> tuple[float, float]:
-        """That of the outcome's noise, and how well it is known; 1 and 0 if it has none.
+        """The variance of the outcome's noise, and its uncertainty; 1 and 0 if there is no noise.
 
-        Every round estimates it. The agreed unit of the target is a guess that counts where these are all noise.
+        Every round estimates it. The agreed unit of the target is a guess that counts if these estimates are all noise.
         """
         if not isinstance(self.scores, RealScores):
             return 1.0, 0.0
@@ -201,7 +201,7 @@ class RegressionMechanism(Mechanism):
 
 
 def check_private(model: "Regression") -> None:
-    """Refuse what nobody has bounded."""
+    """Refuse models without bounds."""
     kind = type(model).__name__
     if model.varying:
         raise NotPrivate(f"{kind} with terms that vary from site to site has no private release. Leave out `varying`.")
@@ -210,12 +210,12 @@ def check_private(model: "Regression") -> None:
 
 
 def len_of(observation: Any) -> Array:
-    """How many rows the observation of each row has."""
+    """The number of rows of each row's observation."""
     return np.asarray(np.bincount(observation)[observation], dtype=np.float64)
 
 
 def by_observation(statistics: Array, observation: Any, count: int) -> Array:
-    """The sum over the rows of each observation."""
+    """Sums over the rows of each observation."""
     if len(observation) == count:
         return statistics
     sums = np.zeros((count, statistics.shape[1]))
@@ -224,24 +224,24 @@ def by_observation(statistics: Array, observation: Any, count: int) -> Array:
 
 
 def shortened(statistics: Array) -> Array:
-    """Statistics of norm at most 1, whatever rounding has done."""
+    """Statistics of norm at most 1, whatever the rounding."""
     norms = np.sqrt((statistics**2).sum(axis=1))
     return np.asarray(statistics / np.maximum(norms, 1.0)[:, None])
 
 
 def nearby(there: Array, here: Array) -> Array:
-    """The place ahead, or one on the way to it if that is far: noise may have made the step too long."""
+    """The next place, or one on the way if the step is long: it may be noise."""
     step = there - here
     return np.asarray(here + step * min(1.0, LONGEST / max(float(np.linalg.norm(step)), 1e-300)))
 
 
 def combine(rounds: Sequence[Round], centre: Array, precision: Array, bend: float) -> Combined:
-    """One estimate from all rounds. The newest alone says how far the others' anchors were, then all count."""
+    """One estimate from all rounds. The newest alone determines the distances of anchors, then all count."""
     side = len(centre)
     newest = estimates(rounds[-1:], [1.0], centre, precision, bend)
     if len(rounds) == 1:
         return newest
-    # The first round has the least budget, and the anchor that is farthest away.
+    # The first round has the least budget, and the farthest anchor.
     used = rounds[1:]
     spread = np.trace(np.linalg.inv(newest.precision) @ np.linalg.inv(newest.precision)) / side
     shares = [
@@ -254,7 +254,7 @@ def combine(rounds: Sequence[Round], centre: Array, precision: Array, bend: floa
 def estimates(
     rounds: Sequence[Round], shares: Sequence[float], centre: Array, precision: Array, bend: float
 ) -> Combined:
-    """Newton's step of each round, with the weights of all, averaged by its variance."""
+    """Newton's step of each round, with the weights of all, averaged by their variances."""
     side, part = len(centre), np.array(shares) / np.sum(shares)
     weight_noise = float(np.sqrt(np.sum([(q * each.weight_noise) ** 2 for q, each in zip(part, rounds, strict=True)])))
     weight = sum(q * each.weight for q, each in zip(part, rounds, strict=True))
@@ -276,7 +276,7 @@ def estimates(
 
 
 def misfit_of(means: Sequence[Array], noises: Sequence[Array], errors: Sequence[float], mean: Array) -> float:
-    """The mean squared distance of rounds from their average, in units of what noise and curvature explain."""
+    """The mean squared distance of rounds from their average, relative to noise and curvature."""
     if len(means) == 1:
         return 1.0
     side = len(mean)

@@ -1,1 +1,1 @@
-"""Rows of a regression: columns as numbers (`table`), without what few have (`rare`), several of one (`stacking`)."""
+"""Rows of a regression: columns as numbers (`table`), rare levels (`rare`), several rows of one (`stacking`)."""

@@ -1,4 +1,4 @@
-"""Rows without what few persons have: levels, outcomes, combinations and groups that would single somebody out."""
+"""Protect rows of few persons: levels, outcomes, combinations and groups that would single somebody out."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,7 +19,7 @@ from decbayes.models.regressions.varying.site_effects import same
 def pooled_rows(
     table: Table, data: Any, least: int, least_outcome: int, *, agreed: bool, persons: Persons
 ) -> tuple[Any, Array, list[str]]:
-    """Columns and rows without levels that few have, few of one outcome included; and what was changed."""
+    """Columns and rows without rare levels, also among persons of one outcome; and what was changed."""
     points = table.points(data)
     targets = points[:, table.target_place]
     if table.stack is not None:
@@ -44,7 +44,7 @@ def pooled_rows(
 
 
 def check_levels(table: Table, points: Array, least: int, persons: Persons) -> None:
-    """Where observations count as several rows, sums over a level tell how many had which outcome there."""
+    """If observations become several rows, sums over a level reveal how many had which outcome there."""
     if table.stack is None:
         return
     for name, which in table.stack.singled_out(points[:, table.target_place], table.named(points)):
@@ -73,8 +73,8 @@ def check_combinations(table: Table, points: Array, having: Having, least: Seque
 
 
 def larger_sites(table: Table, points: Array, least: int, persons: Persons) -> Array:
-    """Sites within the file with few persons count as one, with as many others as it takes to have enough; and so
-    do groups inside a site.
+    """Join small sites within the file into one, with as many others as needed to have enough persons; likewise groups
+    inside a site.
     """
     changed, width = points.copy(), len(table.columns)
     if table.varying:
@@ -86,7 +86,7 @@ def larger_sites(table: Table, points: Array, least: int, persons: Persons) -> A
 
 
 def larger_groups(groups: Array, among: Gaps, least: int, persons: Persons) -> Array:
-    """Numbers of the groups of some rows, of which those with few persons count as one that has enough."""
+    """Numbers of the groups of some rows; groups of few persons are joined into one that has enough."""
     numbers = np.unique(groups[among])
     having = np.array([persons.among(among & same(groups, number)) for number in numbers])
     joined = np.zeros(len(groups), dtype=np.bool_)

@@ -1,8 +1,8 @@
-"""Observations that count as several rows: time at risk in intervals, levels that are passed one after another.
+"""Observations that become several rows: time at risk in intervals, levels that are passed one after another.
 
-Each row has a level of a column that the data do not have ("interval", "threshold"). It stands in the formula like any
-other column, in place of the intercept; its products with other columns are effects that change with time or level. A
-row may also be the difference of two levels. Of outcomes without an order every term has a coefficient per level.
+Each row has a level of a column that is not in the data ("interval", "threshold"). It stands in formulas like any other
+column, in place of the intercept; its products with other columns are effects that change with time or level. A row
+may also be the difference of two levels. For unordered outcomes every term has a coefficient per level.
 """
 
 from abc import ABC, abstractmethod
@@ -20,9 +20,9 @@ from decbayes.families import Array
 
 
 class Stacked(NamedTuple):
-    """The observation that each row is of, its level, its target, what it adds to xβ, and to the log-likelihood.
+    """Each row's observation, level, target, offset, and constant of the log-likelihood.
 
-    A row with a level in `minus`, NaN if it has none, is the difference of its level and that one.
+    A row with a level in `minus` (NaN if none) is the difference of its level and that one.
     """
 
     observation: NDArray[np.intp]
@@ -39,11 +39,11 @@ class Stack(ABC):
     remedy: ClassVar[str]
     """What to do if too few observations have a level."""
     crossed: ClassVar[bool] = False
-    """Whether every term, the intercept included, has a coefficient of its own for each level."""
+    """Whether every term, the intercept included, has separate coefficients for each level."""
 
     @property
     def outcomes(self) -> int:
-        """How many outcomes an observation may have."""
+        """The number of outcomes that an observation may have."""
         return 2
 
     @property
@@ -65,14 +65,14 @@ class Stack(ABC):
 
     @abstractmethod
     def rows(self, target: Array, values: Mapping[str, Array]) -> Stacked:
-        """The rows of some observations: their targets, and the values of the columns it needs."""
+        """The rows of some observations, given their targets and the values of the columns it needs."""
 
     def stated(self, target: Array, values: Mapping[str, Array]) -> Array:
         """The outcome of each observation, as rules count it."""
         return target
 
     def singled_out(self, target: Array, values: Mapping[str, Array]) -> Iterator[tuple[str, NDArray[np.bool_]]]:
-        """Observations that sums over the rows of a level count: its name, and which these are."""
+        """The observations that sums over the rows of a level count, with the name of the level."""
         rows = self.rows(target, values)
         for level, name in enumerate(self.levels):
             for answer in (0.0, 1.0):
@@ -91,8 +91,8 @@ class Stack(ABC):
 class Intervals(Stack):
     """Time at risk, cut at agreed times. A row is the time that one person spends in one interval.
 
-    Within an interval the hazard is constant, so that the number of events (0 or 1) has the likelihood of a Poisson
-    count whose mean is hazard × time. Hazards are multiples of the agreed `rate`.
+    Within an interval the hazard is constant, so the number of events (0 or 1) has the likelihood of a Poisson count
+    with the mean hazard × time. Hazards are multiples of the agreed `rate`.
     """
 
     name: ClassVar[str] = "interval"
@@ -149,7 +149,7 @@ class Intervals(Stack):
         observation, level = np.nonzero(exposure > 0)
         events = (target[:, None] * ended)[observation, level]
         spent = exposure[observation, level]
-        # The density of a time is the hazard there; that of a Poisson count has hazard × time.
+        # The density of an event time has the hazard; a Poisson count has hazard × time.
         return Stacked(
             observation, level.astype(np.float64), events, np.log(self.rate * spent), -events * np.log(spent)
         )
@@ -157,9 +157,9 @@ class Intervals(Stack):
 
 @dataclass(frozen=True)
 class Thresholds(Stack):
-    """Ordered levels as steps: a row asks whether an observation that reached a level went beyond it (yes or no).
+    """Ordered levels as steps: a row asks whether an observation that reached a level went beyond it.
 
-    `places` has the place of each code of the target in the order.
+    `places` has the position of each code of the target in the order.
     """
 
     name: ClassVar[str] = "threshold"
@@ -196,8 +196,8 @@ class Cumulated(Thresholds):
 
         σ(a) − σ(b) = σ(a) σ(−b) (1 − exp(b − a))
 
-    So a row says yes, a row says no, and for levels with a threshold on both sides a third one, the difference of the
-    two, says how wide the level is.
+    So there is a yes row, a no row and, for levels with a threshold on both sides, a third one for the width of the
+    level, the difference of the two.
     """
 
     def constants(self) -> dict[str, Any]:
@@ -219,11 +219,11 @@ class Cumulated(Thresholds):
 
 @dataclass(frozen=True)
 class Pairs(Stack):
-    """Levels without an order, compared two by two: each observation is a row for every pair of levels.
+    """Unordered levels, compared in pairs: each observation has a row for every pair of levels.
 
     The target of a row is 1 or −1 if the observation has the first or the second level of the pair, else 0. The first
-    of the `compared` levels is the reference, whose coefficients are zero; `places` has the place of each code of the
-    target among them.
+    of the `compared` levels is the reference, whose coefficients are zero; `places` has the position of each code of
+    the target among them.
     """
 
     name: ClassVar[str] = "outcome level"

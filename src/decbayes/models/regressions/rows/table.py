@@ -31,13 +31,13 @@ from decbayes.models.regressions.rows.stacking import Stack
 
 Gaps = NDArray[np.bool_]
 
-# In agreed units. A prior of the noise that says little allows for targets that are far away.
+# Warning limits in agreed units; weak priors of the noise allow for distant targets.
 FAR, FAR_TARGET = 20.0, 1000.0
 
 
 class Rows(NamedTuple):
-    """What a regression is computed from: numbers of the terms, target, offset and weight of each row, what is added to
-    its log-likelihood, and the number of the observation that it is a row of.
+    """The input of a regression: design matrix, target, offset and weight of each row, its constant of the
+    log-likelihood, and its observation's number.
     """
 
     matrix: Array
@@ -50,11 +50,11 @@ class Rows(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """What the columns hold, which of them are terms, and which of these vary from site to site.
+    """The contents of columns, which of them are terms, and which of these vary between sites.
 
-    Rows are data frames with these columns, or matrices of numbers in their order, with categories as numbers from 0
-    on. If something varies, the number of a row's site follows behind the columns, NaN if nobody names it, and then
-    that of its group inside the site, if something varies between these.
+    Rows are data frames with these columns, or matrices of numbers in their order, with categories as numbers from 0.
+    If something varies, the number of a row's site follows after the columns, NaN if it is not named, and then that of
+    its group inside the site, if something varies between these.
     """
 
     target: str
@@ -85,10 +85,10 @@ class Table:
         object.__setattr__(self, "intercept", bool(self.intercept) and self.baseline is None)
         if self.weights and self.columns[self.weights].flag:
             raise InvalidStructure(f"The weights '{self.weights}' are no column of numbers.")
-        _ = self.added  # refused now if it is no number
+        _ = self.added  # raises now if it is not numeric
         written = dict(zip(self.terms, self.design.canonical, strict=True))
         object.__setattr__(self, "terms", tuple(written.values()))
-        del self.__dict__["design"]  # which has the terms as they were given
+        del self.__dict__["design"]  # cached with the terms as given
         for name in ("varying", "varying_within"):
             varying = names_of(**{name: getattr(self, name)})
             object.__setattr__(self, name, tuple(written.get(term, term) for term in varying))
@@ -101,7 +101,7 @@ class Table:
         object.__setattr__(self, "correlated", bool(self.correlated) and several)
 
     def check_groups(self) -> None:
-        """Columns that name groups are no columns of the regression, and groups inside sites need sites that vary."""
+        """Columns that name groups cannot be columns of the regression; groups inside sites need sites that vary."""
         for name, setting, groups in ((self.by, "by", "sites"), (self.within, "within", "groups inside sites")):
             if name in self.columns:
                 raise InvalidStructure(
@@ -117,7 +117,7 @@ class Table:
 
     @property
     def baseline(self) -> Stack | None:
-        """The stack, if its levels take the place of the intercept."""
+        """The stack, if its levels replace the intercept."""
         return None if self.stack is None or self.stack.crossed else self.stack
 
     @property
@@ -140,7 +140,7 @@ class Table:
 
     @cached_property
     def added(self) -> Expression | None:
-        """What the linear predictor has besides xβ."""
+        """The offset of the linear predictor."""
         return expression_of(self.offset, self.columns) if self.offset else None
 
     def named(self, points: Array) -> dict[str, Array]:
@@ -149,17 +149,17 @@ class Table:
 
     @cached_property
     def places(self) -> NDArray[np.intp]:
-        """Which coefficients differ from site to site."""
+        """The coefficients that vary between sites."""
         return np.array(self.design.places(self.varying), dtype=np.intp)
 
     @cached_property
     def places_within(self) -> NDArray[np.intp]:
-        """Which coefficients differ between groups inside sites."""
+        """The coefficients that vary between groups inside sites."""
         return np.array(self.design.places(self.varying_within), dtype=np.intp)
 
     @property
     def depth(self) -> int:
-        """How many numbers that name groups follow behind the columns."""
+        """How many group numbers follow after the columns."""
         return bool(self.varying) + bool(self.varying_within)
 
     @property
@@ -169,7 +169,7 @@ class Table:
 
     @cached_property
     def target_place(self) -> int:
-        """Where the target is among the columns."""
+        """The position of the target among the columns."""
         return list(self.columns).index(self.target)
 
     def constants(self) -> dict[str, Any]:
@@ -184,7 +184,7 @@ class Table:
         return {"target": self.target, "columns": plain(self.columns), **terms, **varying, **apart, **stacked}
 
     def check_outcome(self, targets: Array, least: int, persons: Persons) -> None:
-        """An outcome that few persons have singles these out, whatever the predictors."""
+        """A rare outcome singles out its persons, whatever the predictors."""
         values = np.unique(targets)
         few = persons.among(targets != most_common(targets))
         if 0 < few < least:
@@ -201,19 +201,18 @@ class Table:
 
     def target_units(self, size: float, zero: float) -> tuple[float, float]:
         """The unit and the zero of a target that has these in agreed units: it is centred only if some coefficients add
-        a constant to every row. `y ~ x - 1` goes through the origin.
-        """
+        a constant to every row. `y ~ x - 1` goes through the origin."""
         return (size, zero) if self.design.own_units[1].any() else (hypot(size, zero), 0.0)
 
     def own_units(self, size: float, zero: float) -> tuple[Array, Array]:
-        """What takes coefficients to those of columns and target in their own units, if the target has this unit and
-        this zero: a matrix, and what is added.
+        """Convert coefficients to those of columns and target in their own units, given the target's unit and zero: a
+        matrix, and a constant to add.
         """
         change, level = self.design.own_units
         return size * change, zero * level
 
     def points(self, data: Any, *, target: bool = True) -> Array:
-        """Rows as a matrix of numbers; the target is NaN where it is not needed."""
+        """Rows as a matrix of numbers; the target is NaN if not needed."""
         points = self._coded(data, target) if is_frame(data) else self.numbers(data)
         used = [place for place, name in enumerate(self.columns) if target or name in self.predictors]
         gaps = np.isnan(points[:, used]).any(axis=1)
@@ -227,13 +226,13 @@ class Table:
     def _coded(self, frame: Any, target: bool) -> Array:
         used = {name: column for name, column in self.columns.items() if target or name in self.predictors}
         points = np.full((rows_in(frame), len(self.columns)), np.nan)
-        if used:  # a mean without terms needs no column to predict it
+        if used:  # a mean without terms needs no columns
             points[:, [place for place, name in enumerate(self.columns) if name in used]] = coded(frame, used)
         names = [self.by, self.within][: self.depth]
         return np.column_stack([points, *(group_numbers(frame, name, len(points)) for name in names)])
 
     def numbers(self, data: Any) -> Array:
-        """A matrix as it is; one without a column for the site has rows of one site."""
+        """Check a matrix; without a column for the site, rows are from one site."""
         rows, width = as_numbers(data), len(self.columns)
         if rows.ndim == 2 and width <= rows.shape[1] < width + self.depth:
             unnamed = np.full((len(rows), width + self.depth - rows.shape[1]), np.nan)
@@ -241,7 +240,7 @@ class Table:
         return as_points(rows, width + self.depth, unseen=True)
 
     def with_targets(self, data: Any, targets: Any) -> Array:
-        """Whole rows as numbers, of which the targets were held out."""
+        """Complete rows as numbers, with their held-out targets."""
         width, (seen, hidden) = len(self.columns), map(self.numbers, (data, targets))
         check_held(seen[:, :width], hidden[:, :width])
         if not np.isnan(np.delete(hidden[:, :width], self.target_place, axis=1)).all():
@@ -249,22 +248,22 @@ class Table:
         return np.where(np.isnan(hidden), seen, hidden)
 
     def parts(self, data: Any) -> tuple[Array, Array]:
-        """(N, D) numbers of the terms and (N,) targets, as coded."""
+        """(N, D) design matrix and (N,) targets, as coded."""
         points = self.points(data)
         return self.matrix(points), self.targets(points)
 
     def matrix(self, points: Array) -> Array:
-        """(N, D): numbers of the terms; the target need not be known."""
+        """(N, D): the design matrix; the target need not be known."""
         return self.design.matrix(np.delete(points[:, : len(self.columns)], self.target_place, axis=1))
 
     def targets(self, points: Array) -> Array:
-        """The targets of whole rows, as they are coded, once the units of rows have been checked."""
+        """The coded targets of complete rows, after a check of the rows' units."""
         level = "" if self.stack is None else self.stack.name
         report_far(self.columns, self.target, needed(self.columns, *self.terms, further=level), points)
         return points[:, self.target_place]
 
     def rows(self, points: Array, *, every: bool = False) -> Rows:
-        """The rows that observations count as; `every`: one for each level, whatever the outcome."""
+        """The rows that observations become; `every`: one for each level, whatever the outcome."""
         values, offset = self.named(points), np.zeros(len(points))
         if self.added is not None:
             offset += self.added.checked(values)
@@ -284,16 +283,16 @@ class Table:
         return Rows(matrix, stacked.target, added, weights[of], stacked.constant, of)
 
     def _at_levels(self, points: Array, observation: NDArray[np.intp], level: Array) -> Array:
-        """Numbers of the terms, of some observations at these levels of the stack."""
+        """The design matrix of some observations at these levels of the stack."""
         numbers = np.column_stack([points[observation, : len(self.columns)], level])
         return self.design.matrix(np.delete(numbers, self.target_place, axis=1))
 
     def names(self, points: Array) -> Array:
-        """(N, 1) or (N, 2): the number of each row's site, and of its group inside that; NaN where nobody names one."""
+        """(N, 1) or (N, 2): the number of each row's site, and of its group inside that; NaN if unnamed."""
         return points[:, len(self.columns) :] if self.varying else np.full((len(points), 1), np.nan)
 
     def group_names(self, data: Any, numbers: Sequence[Array]) -> dict[str, str]:
-        """What these sites and groups are called here, by their numbers."""
+        """The local names of these sites and groups, by their numbers."""
         every = np.concatenate(numbers)
         names = {str(number): "here" if np.isnan(number) else f"{number:g}" for number in every}
         for column in (self.by, self.within):
@@ -308,23 +307,23 @@ class Table:
         return np.append(zeros, np.full(self.depth, np.nan))
 
     def made_up(self, size: int, rng: np.random.Generator) -> Array:
-        """Rows that the columns might hold."""
+        """Plausible rows for these columns."""
         return np.column_stack([column.made_up(size, rng) for column in self.columns.values()])
 
     def read(self, path: Path, report: Report) -> Array:
-        """The agreed columns of a file, without rows in which something is missing."""
+        """The agreed columns of a file, without rows with missing values."""
         rows = complete(path, self._frame(path, list(self.columns)), report).data
         report_unagreed(rows, self.columns, report)
         return self.points(rows)
 
     def persons(self, path: Path, column: str) -> Persons:
-        """Whom each complete row of a file is about."""
+        """The person behind each complete row of a file."""
         labels = read_frame(path, [column])[column]
         rows = complete(path, self._frame(path, list(self.columns)), ignore).rows
         return Persons.of(labels[rows])
 
     def stream(self, path: Path, report: Report) -> Iterator[Observed]:
-        """The predictors of a file; rows in which one is missing get no prediction."""
+        """The predictors of a file; rows with a missing one get no prediction."""
         yield complete(path, self._frame(path, list(self.predictors)), report)
 
     def _frame(self, path: Path, names: list[str]) -> Mapping[str, Any]:
@@ -336,7 +335,7 @@ class Table:
 
 
 def complete(path: Path, frame: Mapping[str, Any], report: Report) -> Observed:
-    """The rows of a file in which nothing is missing, and which rows these are."""
+    """The complete rows of a file, and their positions."""
     gaps: Gaps = np.any([[is_missing(value) for value in values] for values in frame.values()], axis=0)
     if gaps.all():
         raise InvalidData(f"{path}: every row has a missing value, and a regression needs complete rows.")
@@ -348,7 +347,7 @@ def complete(path: Path, frame: Mapping[str, Any], report: Report) -> Observed:
 
 
 def report_far(columns: Mapping[str, Column], target: str, used: Sequence[str], points: Array) -> None:
-    """Priors assume that real columns are near zero, in agreed units; else they pull coefficients away."""
+    """Warn if a real column is far from zero in agreed units: priors would pull its coefficients away."""
     for place, (name, column) in enumerate(columns.items()):
         if column.factor == "real" and len(points) and name in (target, *used):
             centre, scale = column.zero_and_unit
@@ -361,9 +360,9 @@ def report_far(columns: Mapping[str, Column], target: str, used: Sequence[str], 
 
 
 def group_numbers(frame: Any, by: str, rows: int) -> Array:
-    """A number for the group of each row, by its name in a column; NaN if there is no such column.
+    """A number for the group of each row, by its name in a column; NaN without such a column.
 
-    The same name is the same number wherever it is met. Names themselves go nowhere.
+    The same name has the same number everywhere. Names themselves go nowhere.
     """
     if not by or by not in names_in(frame):
         return np.full(rows, np.nan)
@@ -377,5 +376,5 @@ def group_numbers(frame: Any, by: str, rows: int) -> Array:
 
 
 def number_of(name: str) -> float:
-    """48 bits, which a float holds exactly."""
+    """A 48-bit hash, which a float holds exactly."""
     return float(int.from_bytes(blake2b(name.encode(), digest_size=6).digest(), "big"))

@@ -1,1 +1,1 @@
-"""What varies from site to site, and between groups inside sites: own parts, and how far they differ."""
+"""Variation between sites, and between groups inside sites: their deviations, and the size of these."""

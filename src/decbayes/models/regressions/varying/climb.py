@@ -1,4 +1,4 @@
-"""How coefficients are learned: what one fit is about, and passes that raise the bound."""
+"""Fits of coefficients: the inputs, and passes that raise the bound."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -18,9 +18,9 @@ FACTOR = "coefficients"
 
 Natural = Mapping[str, Array]
 
-# Halving a step so often leaves nothing of it.
+# Halvings after which nothing is left of a step.
 HALVINGS = 30
-# Passes over a site's own part alone.
+# Most passes over site deviations alone.
 SETTLING = 100
 
 
@@ -34,9 +34,8 @@ class Place:
 
 @dataclass(frozen=True)
 class Problem:
-    """What one fit is about: rows by their groups; targets in agreed units of this size, what each row adds to xβ in
-    these, how often it counts, what all add to the log-likelihood whatever β is; the groups; natural parameters before
-    the rows are seen; what varies.
+    """The inputs of a fit: rows by group; targets in agreed units of size `unit`, offsets in these units and weights of
+    rows, a constant of the log-likelihood; the groups; natural parameters before the rows; what varies.
     """
 
     rows: SiteRows
@@ -53,11 +52,11 @@ class Problem:
 
     @property
     def side(self) -> int:
-        """How many coefficients there are."""
+        """The number of coefficients."""
         return int(self.rows.design.shape[1])
 
     def effects(self, shift: Array, precision: Array, natural: Natural) -> SiteEffects:
-        """The groups' own parts, given the sums of their rows and Λ."""
+        """The deviations of groups, given the sums of their rows and Λ."""
         precisions = self.variation.precisions(natural)
         return SiteEffects(shift, precision, self.variation.groupings, precisions, self.groups.parents)
 
@@ -70,7 +69,7 @@ class Climb(ABC):
 
     @abstractmethod
     def begin(self, start: Natural | None) -> Any:
-        """The first place, from the posterior `start` if there is one."""
+        """The first place, from the posterior `start` if given."""
 
     @abstractmethod
     def step(self, here: Any) -> tuple[Any, float]:
@@ -78,22 +77,22 @@ class Climb(ABC):
 
     @abstractmethod
     def effects(self, natural: Natural) -> SiteEffects:
-        """What rows say of the sites that they are from, given the posterior."""
+        """The deviations of the sites in these rows, given the posterior."""
 
     @abstractmethod
     def left(self, effects: SiteEffects) -> tuple[Array, float]:
-        """(1, d): what rows add to the coefficients once own parts are integrated out; and what these explain apart."""
+        """(1, d): what rows add to the coefficients once deviations are integrated out; and what these explain."""
 
     @abstractmethod
     def contributed(self, natural: Natural) -> dict[str, Array]:
-        """The prior plus what rows contribute at that posterior."""
+        """The prior plus the contribution of the rows at that posterior."""
 
 
 @dataclass(frozen=True)
 class GaussianPlace(Place):
-    """Also the sites' own parts given β, and the sums of rows there.
+    """Also the deviations of sites given β, and the sums of rows there.
 
-    A whole step leads to where β and the sites' own parts are what these sums imply.
+    A whole step leads to the β and the deviations that these sums imply.
     """
 
     effects: SiteEffects
@@ -101,7 +100,7 @@ class GaussianPlace(Place):
 
 
 class GaussianClimb(Climb):
-    """β and all sites' own parts are one Gaussian."""
+    """β and all site deviations have one joint Gaussian."""
 
     def __init__(self, outcome: "Generalized", problem: Problem) -> None:
         self.outcome, self.problem, self.variation = outcome, problem, problem.variation
@@ -117,7 +116,7 @@ class GaussianClimb(Climb):
         return self.place(self.before | {FACTOR: first}, effects)
 
     def sums(self, mean: Array, variance: Array) -> tuple[float, tuple[Array, Array]]:
-        """Σ E[log p(y|f)] where xβ has these moments in each row, and what rows of each site add up to."""
+        """Σ E[log p(y|f)] given the moments of xβ in each row, and the sums of rows of each site."""
         problem = self.problem
         parts = self.outcome.expectations(problem.targets, mean + problem.offset, variance)
         value, slope, weight = (problem.weights * part for part in parts)
@@ -130,7 +129,7 @@ class GaussianClimb(Climb):
         return GaussianPlace(natural, height + self.between_bound(natural, effects), effects, sums)
 
     def log_prior(self, natural: Array) -> float:
-        """What the prior of the coefficients adds to the bound; around the most probable ones, its logarithm there."""
+        """The term of the bound from the prior of the coefficients; for Laplace, its logarithm at the mode."""
         family, before = self.outcome.family, self.before[FACTOR]
         if self.variational:
             return -family.kl(natural, before)
@@ -138,14 +137,14 @@ class GaussianClimb(Climb):
         return float(np.sum(before * family.statistics(coefficients))) - family.log_partition(before)
 
     def between_bound(self, natural: Natural, effects: SiteEffects) -> float:
-        """What sites' own parts add to it, and how far these differ."""
+        """The terms of the bound from site deviations, and from their size."""
         if not self.variation.there:
             return 0.0
         squares = effects.squares(self.outcome.expected(natural, self.problem.side))
         return self.variation.bound(natural, self.before, squares) + effects.entropy()
 
     def varied(self, here: GaussianPlace) -> dict[str, Array]:
-        """How far sites differ, given all the rest."""
+        """The size of site deviations, given all the rest."""
         if not self.variation.there:
             return {}
         moments = self.outcome.expected(here.natural, self.problem.side)
@@ -164,7 +163,7 @@ class GaussianClimb(Climb):
         return there, there.bound
 
     def settled(self, start: Natural) -> GaussianPlace:
-        """Where sites' own parts are what rows imply, given the posterior of all the rest."""
+        """Where site deviations are what rows imply, given the posterior of all the rest."""
         natural, count, side = dict(start), len(self.problem.groups.parents), self.problem.side
         nothing = self.problem.effects(np.zeros((count, side)), np.zeros((count, side, side)), natural)
         here = self.place(natural, nothing)
@@ -190,7 +189,7 @@ class GaussianClimb(Climb):
 def climbed(
     here: GaussianPlace, ahead: SiteEffects, part_of_the_way: Callable[[float, SiteEffects], GaussianPlace]
 ) -> GaussianPlace:
-    """The place ahead, or one on the way to it if the bound would fall."""
+    """The place ahead, or one on the way if the bound would fall."""
     slack, share = 1e-13 * abs(here.bound), 1.0
     for _ in range(HALVINGS):
         there = part_of_the_way(share, ahead)
@@ -206,6 +205,6 @@ def added(shift: Array, precision: Array) -> Array:
 
 
 def hidden_by(effects: SiteEffects) -> Array:
-    """(1, d): the part of it that sites' own parts account for."""
+    """(1, d): the part of it that site deviations account for."""
     shift, precision, _ = effects.hidden()
     return np.concatenate([shift, (-0.5 * precision).ravel()])[None, :]

@@ -1,14 +1,14 @@
 """The standard deviations between groups with half-Cauchy priors: one sum per value of them and site.
 
-Given Λ, and with each row's likelihood quadratic at the posterior (exact with Gaussian noise), everything is integrated
-out in closed form:
+Given Λ, and with each row's likelihood expanded at the posterior (exact for Gaussian noise), all else is integrated out
+in closed form:
 
     log p(rows | Λ) = A(λ0 + Σ_i c_i(Λ)) − A(λ0) + Σ_i n_i(Λ) + constant
 
-where c_i is what site i adds to the coefficients once own parts are integrated out, and n_i a number. Both add up over
-sites. Independent deviations run over a grid one at a time, while all others stay at the posterior. Deviations that
-correlate, and their correlations, take values together that spread evenly around the posterior and count by their
-probability; any correlation matrix is as probable as another before rows are seen. All sites take the same values.
+where c_i is what site i adds to the coefficients once its deviations are integrated out, and n_i a number. Both add up
+over sites. Independent standard deviations run over a grid one at a time, with all others at the posterior. Correlated
+ones, and their correlations, take quasi-random joint values around the posterior, weighted by their probability; a
+priori all correlation matrices are equally probable. All sites use the same values.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,23 +29,23 @@ from decbayes.posterior import Posterior
 if TYPE_CHECKING:
     from decbayes.models.regressions.regression import Regression
 
-# The median of a deviation before any data, in units of the linear predictor, or of the noise if there is some.
+# The prior median of a standard deviation, in units of the linear predictor, or of the noise if there is any.
 SCALE = 1.0
-# Grid points, and how far they reach in logarithms: so many of mean field's deviations, but at least this far.
+# Grid points, and their reach in logarithms: TIMES mean-field deviations, but at least LEAST.
 STEPS, TIMES, LEAST = 121, 12.0, 4.0
 # How much denser the grid is in its middle.
 DENSER = 4.0
-# Values of deviations that correlate, per number that they have, and how much wider they spread than mean field.
+# Joint values of correlated deviations per dimension, and their spread relative to mean field.
 SPREAD_STEPS, WIDER = 500, 3.0
-# The widest that correlations spread, on Fisher's scale: nothing is known of them then.
+# The widest spread of correlations, on Fisher's scale, at which nothing is known about them.
 WIDEST = 1.2
-# Beyond this many logarithms everything is 0 or infinite, or fully correlated.
+# Beyond this, in logarithms, everything is 0, infinite or fully correlated.
 FARTHEST = 7.0
 
 
 @dataclass(frozen=True, eq=False)
 class Scan:
-    """Values that some deviations of one grouping take: Λ, what is to be known of each, and their prior odds."""
+    """Values that some deviations of one grouping take: Λ, the quantities of interest, and their log prior."""
 
     place: int
     grouping: Grouping
@@ -90,7 +90,7 @@ class HalfCauchy:
         return np.array(sums)
 
     def quantiles(self, sums: Array) -> Mapping[str, Array]:
-        """By factor (probabilities, V + pairs): each deviation, and each correlation, from the sums of all sites."""
+        """(probabilities, V + pairs) by factor: each deviation and each correlation, from the sums of all sites."""
         family, before = self.model.outcome.family, self.posterior.structure.prior[FACTOR]
         if sums.shape != (sum(len(scan.values) for scan in self.scans), before.size + 1):
             raise NotCalibrated("The sums on the grid are not those of this posterior's deviations.")
@@ -112,7 +112,7 @@ class HalfCauchy:
         )
 
     def _middle(self, grouping: Grouping) -> tuple[Array, Array]:
-        """(V,) each: deviations at the posterior, and mean field's deviation of their logarithms."""
+        """(V,) each: deviations at the posterior, and the mean-field deviation of their logarithms."""
         shape, rate = grouping.marginal(self.posterior.natural)
         return np.sqrt(rate / shape), 0.5 / np.sqrt(shape)
 
@@ -164,7 +164,7 @@ def student_steps(count: int, side: int) -> Array:
 
 
 def partial_correlations(correlation: Array) -> Array:
-    """Of each coefficient with each one before it, given those before that."""
+    """Of each coefficient with each earlier one, given those before that."""
     root = np.linalg.cholesky(correlation)
     left = np.sqrt(1.0 - np.cumsum(root**2, axis=1) + root**2)
     return np.array([root[row, column] / left[row, column] for row in range(len(root)) for column in range(row)])

@@ -1,4 +1,4 @@
-"""Own parts of sites and of groups inside them: what rows say about them, and what predictions make of them."""
+"""Deviations of sites, and of groups inside them: their estimates from rows, and their part in predictions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,12 +26,12 @@ class OwnParts:
     model: "Regression"
 
     def given(self, posterior: Posterior, data: Any) -> tuple[SiteEffects, Groups]:
-        """What rows say of the groups that they are from, given the posterior; and these groups."""
+        """The deviations of the groups of these rows, given the posterior; and these groups."""
         problem = self.model.problem(dict(posterior.natural), data)
         return self.model.outcome.climb(problem).effects(posterior.natural), problem.groups
 
     def information(self, posterior: Posterior, data: Any) -> Array:
-        """What varies is hidden. Else nothing is: coefficients have one posterior together, which is right as it is."""
+        """Only variation is hidden: the joint posterior of coefficients needs no correction."""
         sizes = [posterior.structure.prior[name].size for name in posterior.structure.families]
         information, groupings = np.zeros((sum(sizes),) * 2), self.model.variation.groupings
         if not groupings:
@@ -43,7 +43,7 @@ class OwnParts:
         size = sizes[0]
         crossed = [part[:, -size:] for part in crossed]
         statistics = slice(size - crossed[0].shape[1], size)
-        # Of each factor the statistics that hold Λ are the last ones.
+        # The statistics of Λ are the last ones of each factor.
         ends = np.cumsum(sizes)[1:]
         places = [np.arange(end - len(part), end) for end, part in zip(ends, crossed, strict=True)]
         for place, shown in zip(places, crossed, strict=True):
@@ -52,7 +52,7 @@ class OwnParts:
         return information
 
     def linear(self, posterior: Posterior, points: Array, rows: Rows, known: Any) -> tuple[Array, Array]:
-        """Mean and variance of the linear predictor in each row: of a site that is in `known`, or of a new one."""
+        """Mean and variance of the linear predictor in each row: for a site with rows in `known`, or for a new one."""
         model, natural = self.model, posterior.natural
         mean, covariance = model.outcome.moments(natural[FACTOR])
         means, covariances = mean[None], model.variation.added(natural, covariance)[None]
@@ -75,12 +75,12 @@ class OwnParts:
         return linear + rows.offset / model.target_units[0], variance
 
     def made_up(self, size: int, rows: int) -> Array:
-        """(N, groupings): numbers of sites with so many rows each, and of groups inside these."""
+        """(N, groupings): numbers of sites with `rows` rows each, and of groups inside them."""
         depth, each = len(self.model.variation.groupings), np.arange(size)
         return np.column_stack([each // rows, each // max(rows // GROUPS, 1)])[:, :depth].astype(np.float64)
 
     def drawn(self, parameters: Mapping[str, Any], rows: Rows, points: Array, rng: np.random.Generator) -> Array:
-        """(rows,): what the own parts that are drawn for the groups of rows add to xβ, in deviations of the noise."""
+        """(rows,): what deviations drawn for the groups of rows add to xβ, in deviations of the noise."""
         names, added = self.model.table.names(points), np.zeros(len(rows.matrix))
         for depth, grouping in enumerate(self.model.variation.groupings, start=1):
             groups = groups_of(names[:, :depth])

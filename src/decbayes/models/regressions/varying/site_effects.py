@@ -1,4 +1,4 @@
-"""Coefficients that differ from site to site: each site's own part u is integrated out of its contribution.
+"""Coefficients that vary between sites: each site's deviation u is integrated out of its contribution.
 
     f = x (β + u_g),   u_g ~ N(0, Λ⁻¹) in the entries that vary, zero in all others
 
@@ -7,9 +7,9 @@ they add
 
     s_g − P_gV A⁻¹ s_V,   P_g − P_gV A⁻¹ P_Vg,   A = P_VV + Λ,   and u_g | β ~ N(A⁻¹ (s_V − P_Vg β), A⁻¹)
 
-where V are the entries that vary. So u_g stays where the rows are, and β's uncertainty includes it. If nothing varies
-all this is s_g and P_g themselves. Groups inside a site (wards, clinicians) have own parts beside the site's, which are
-integrated out first, in the same way; what is left is what the site has.
+where V are the entries that vary. So u_g stays with the rows, and β's uncertainty includes it. If nothing varies, all
+this is s_g and P_g themselves. Groups inside a site (wards, clinicians) have deviations beside the site's, which are
+integrated out first, in the same way; the rest is what the site has.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from decbayes.families import Array
 from decbayes.models.regressions.varying.variation import Grouping
 
-# The relative step of Λ in differences.
+# Relative step of Λ in finite differences.
 NUDGE = 1e-4
 
 
@@ -46,34 +46,34 @@ class Level:
 
     @cached_property
     def spread(self) -> Array:
-        """A⁻¹ of each group, (G, V, V)."""
+        """(G, V, V): A⁻¹ of each group."""
         inverse = self.precision[:, self.varying[:, None], self.varying] + self.prior
         return np.asarray(np.linalg.inv(inverse))
 
     @cached_property
     def centre(self) -> Array:
-        """The mean of u at each group if β is zero, (G, V)."""
+        """(G, V): the mean of u in each group if β is zero."""
         return np.asarray(np.einsum("gvw,gw->gv", self.spread, self.shift[:, self.varying]))
 
     @cached_property
     def slope(self) -> Array:
-        """How fast the mean of u falls with β, (G, V, D)."""
+        """(G, V, D): the decrease of the mean of u with β."""
         return np.asarray(self.spread @ self.precision[:, self.varying])
 
     @cached_property
     def reduced(self) -> tuple[Array, Array]:
-        """(G, D) and (G, D, D): what rows say about β once u is integrated out."""
+        """(G, D) and (G, D, D): the information of rows about β once u is integrated out."""
         shift = self.shift - np.einsum("gvd,gv->gd", self.slope, self.shift[:, self.varying])
         hidden = np.einsum("gvd,gve->gde", self.precision[:, self.varying], self.slope)
         return shift, self.precision - hidden
 
     @property
     def square(self) -> float:
-        """½ Σ s A⁻¹ s: what u explains of the squares of rows."""
+        """½ Σ s A⁻¹ s: the part of the rows' squares that u explains."""
         return 0.5 * float(np.sum(self.shift[:, self.varying] * self.centre))
 
     def squares(self, moments: Moments) -> Array:
-        """E[τuuᵀ] of each group, (G, V, V)."""
+        """(G, V, V): E[τuuᵀ] of each group."""
         crossed = np.einsum("gvd,gd,gw->gvw", self.slope, moments.first, self.centre)
         sloped = np.einsum("gvd,gde,gwe->gvw", self.slope, moments.second, self.slope, optimize=True)
         centred = moments.weight * self.centre[:, :, None] * self.centre[:, None, :]
@@ -81,14 +81,14 @@ class Level:
 
     @cached_property
     def moved(self) -> Array:
-        """(G, D, D): what β counts for in β + u."""
+        """(G, D, D): the coefficient of β in the mean of β + u."""
         side = self.shift.shape[1]
         moved = np.broadcast_to(np.eye(side), (len(self.shift), side, side)).copy()
         moved[:, self.varying] -= self.slope
         return moved
 
     def inside(self, moments: Moments) -> Moments:
-        """The moments of β + u at each group."""
+        """The moments of β + u in each group."""
         centre = np.zeros_like(self.shift)
         centre[:, self.varying] = self.centre
         along = np.einsum("gde,ge->gd", self.moved, moments.first)
@@ -99,7 +99,7 @@ class Level:
         return Moments(moments.weight, along + moments.weight * centre, second)
 
     def coefficients(self, means: Array, covariances: Array) -> tuple[Array, Array]:
-        """Mean and covariance of β + u at each group, (G, D) and (G, D, D), where β has these."""
+        """(G, D) and (G, D, D): mean and covariance of β + u in each group, given those of β."""
         inside = (self.moved @ means[..., None])[..., 0]
         wider = self.moved @ covariances @ np.swapaxes(self.moved, -1, -2)
         inside[:, self.varying] += self.centre
@@ -107,16 +107,16 @@ class Level:
         return inside, wider
 
     def entropy(self) -> float:
-        """Of all u given β, without ½ log 2π per entry."""
+        """The entropy of all u given β, without ½ log 2π per entry."""
         return 0.5 * float(np.linalg.slogdet(self.spread)[1].sum()) + 0.5 * self.centre.size
 
 
 @dataclass(frozen=True)
 class SiteEffects:
-    """Own parts of all sites, and of the groups inside them if there are such.
+    """Deviations of all sites, and of the groups inside them if any.
 
-    `shift` and `precision` are the sums of the finest groups of rows, `parents` the sites that these are in, `priors`
-    the Λ of each grouping, the sites' first.
+    `shift` and `precision` are the sums of the finest groups of rows, `parents` the sites of these groups, `priors` the
+    Λ of each grouping, the sites' first.
     """
 
     shift: Array
@@ -142,7 +142,7 @@ class SiteEffects:
         return Level(shift, precision, places, prior)
 
     def half_way(self, other: "SiteEffects") -> "SiteEffects":
-        """Between this and another, in natural parameters."""
+        """The midpoint to another, in natural parameters."""
         shift, precision = 0.5 * (self.shift + other.shift), 0.5 * (self.precision + other.precision)
         priors = tuple(0.5 * (one + two) for one, two in zip(self.priors, other.priors, strict=True))
         return replace(self, shift=shift, precision=precision, priors=priors)
@@ -154,7 +154,7 @@ class SiteEffects:
         return self.shift.sum(axis=0) - shift.sum(axis=0), self.precision.sum(axis=0) - precision.sum(axis=0), square
 
     def squares(self, moments: Moments) -> tuple[Array, ...]:
-        """E[τuuᵀ] of each group of each grouping, (G, V, V)."""
+        """(G, V, V): E[τuuᵀ] of each group of each grouping."""
         outside = of_groups(moments, len(self.outer.shift))
         own = self.outer.squares(outside)
         if self.inner is None:
@@ -164,7 +164,7 @@ class SiteEffects:
         return own, self.inner.squares(each)
 
     def coefficients(self, mean: Array, covariance: Array) -> tuple[Array, Array]:
-        """Mean and covariance of the coefficients of each finest group, (G, D) and (G, D, D), where β has these."""
+        """(G, D) and (G, D, D): mean and covariance of the coefficients of each finest group, given those of β."""
         means, covariances = self.outer.coefficients(mean, covariance)
         if self.inner is None:
             return means, covariances
@@ -179,13 +179,13 @@ class SiteEffects:
         return float(sum(np.linalg.slogdet(level.spread)[1].sum() for level in levels))
 
     def log_odds(self) -> float:
-        """½ Σ (log|Λ| + log|A⁻¹|) over all groups: what integrating u out costs."""
+        """½ Σ (log|Λ| + log|A⁻¹|) over all groups: the cost of integrating u out."""
         counts = len(self.outer.shift), len(self.shift)
         priors = [count * np.linalg.slogdet(prior)[1] for count, prior in zip(counts, self.priors, strict=False)]
         return 0.5 * (float(sum(priors)) + self.log_spread())
 
     def response(self, moments: Moments) -> tuple[list[Array], list[Array]]:
-        """How −½ Σ_g E[τuuᵀ] of each grouping depends on E[τ], E[τb] and E[τbbᵀ], (V, 1 + D + D²), and on Λ of all."""
+        """Derivatives of −½ Σ_g E[τuuᵀ] of each grouping by E[τ], E[τb], E[τbbᵀ], (V, 1 + D + D²), and by Λ of all."""
         side = self.shift.shape[1]
         units = np.eye(1 + side + side * side)
         nothing = self._statistics(Moments(0.0, np.zeros(side), np.zeros((side, side))))
@@ -205,7 +205,7 @@ class SiteEffects:
         return crossed, between
 
     def at(self, place: int, prior: Array) -> "SiteEffects":
-        """The same rows, where the Λ of one grouping is another."""
+        """The same rows with another Λ for one grouping."""
         return replace(self, priors=tuple(prior if at == place else each for at, each in enumerate(self.priors)))
 
     def _statistics(self, moments: Moments) -> list[Array]:
@@ -249,7 +249,7 @@ class SiteRows:
         return np.reshape(shifts, (len(self.parts), side)), np.reshape(precisions, (len(self.parts), side, side))
 
     def linear(self, means: Array, covariances: Array) -> tuple[Array, Array]:
-        """Mean and variance of f in each row, where each group has coefficients of its own."""
+        """Mean and variance of f in each row, given the coefficients of each group."""
         mean, variance = np.zeros(len(self.design)), np.zeros(len(self.design))
         for part, centre, covariance in zip(self.parts, means, covariances, strict=True):
             rows = self.design[part]
@@ -267,7 +267,7 @@ def rows_by(design: Array, groups: NDArray[np.intp], count: int) -> SiteRows:
 
 
 class Groups(NamedTuple):
-    """Which finest group each row is of, which site each of these is in, and the numbers of both.
+    """The finest group of each row, the site of each group, and the numbers of both.
 
     Rows that do not name their site, or their group inside it, share one.
     """
@@ -279,7 +279,7 @@ class Groups(NamedTuple):
 
 
 def groups_of(names: Array) -> Groups:
-    """The groups of rows with these (N, 1) numbers of sites, or (N, 2) numbers of sites and of groups inside them."""
+    """The groups of rows, given (N, 1) numbers of sites, or (N, 2) numbers of sites and of groups inside them."""
     sites, of_site = np.unique(names[:, 0], return_inverse=True)
     of_site = of_site.reshape(-1).astype(np.intp)
     if names.shape[1] == 1:
@@ -291,7 +291,7 @@ def groups_of(names: Array) -> Groups:
 
 
 def places_among(names: Sequence[Array], known: Sequence[Array]) -> NDArray[np.intp]:
-    """Where each row's names are among the known ones, column by column; behind all of them if nowhere."""
+    """The position of each row's names among the known ones, column by column; the end if unknown."""
     places = np.full(len(names[0]), len(known[0]), dtype=np.intp)
     for place in range(len(known[0])):
         alike = [same(column, number[place]) for column, number in zip(names, known, strict=True)]

@@ -1,7 +1,7 @@
-"""How far coefficients differ from group to group: the posterior of the precision Λ of own parts, and how it reads.
+"""The size of variation between groups: the posterior of the precision Λ of their deviations.
 
-Own parts are independent, each with a Gamma, or correlated, with one Wishart for all of them. Both say the same of a
-single deviation before anything is known: with `degrees` d and `between` b the prior of 1 / Σ_vv is Gamma(½d, ½db).
+Deviations are independent, each with a Gamma, or correlated, with one Wishart for all of them. A priori both agree on
+a single deviation: with `degrees` d and `between` b the prior of 1 / Σ_vv is Gamma(½d, ½db).
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,13 +20,13 @@ BETWEEN = "variation"
 WITHIN = "variation within sites"
 """The factor of Λ between groups inside sites."""
 
-# Draws that quantiles of correlations are read off; the same everywhere.
+# Draws for quantiles of correlations, with a fixed seed.
 DRAWS = 4000
 
 
 @dataclass(frozen=True)
 class Grouping:
-    """One grouping of rows: the coefficients that differ between its groups, and whether their own parts correlate."""
+    """One grouping of rows: the coefficients that vary between its groups, and whether their deviations correlate."""
 
     factor: str
     places: NDArray[np.intp]
@@ -59,7 +59,7 @@ class Grouping:
         return np.asarray(expected if self.correlated else np.diag(expected))
 
     def variance(self, natural: Mapping[str, Array]) -> Array:
-        """(V, V): E[Λ⁻¹], or where that is infinite, something large."""
+        """(V, V): E[Λ⁻¹], or something large if that is infinite."""
         shape, rate = self.marginal(natural)
         wide = np.maximum(shape - 1.0, 0.5)
         if not self.correlated:
@@ -77,7 +77,7 @@ class Grouping:
         return np.asarray(before[self.factor] + sums[None, :])
 
     def groups(self, contribution: Array) -> Array:
-        """How many groups a contribution holds, for each coefficient that differs between them."""
+        """The number of groups in a contribution, for each coefficient that varies between them."""
         return contribution[:, :1] if self.correlated else 2.0 * np.split(contribution, 2, axis=1)[0]
 
     def log_determinant(self, natural: Mapping[str, Array]) -> float:
@@ -86,15 +86,15 @@ class Grouping:
         return float(2.0 * mean[0] if self.correlated else mean[: len(self.places)].sum())
 
     def bound(self, natural: Mapping[str, Array], before: Mapping[str, Array], squares: Array) -> float:
-        """What E[log p(u | Λ)] of all groups and Λ itself add to the bound, without ½ log 2π per entry."""
+        """The terms of the bound from E[log p(u | Λ)] of all groups and from Λ, without ½ log 2π per entry."""
         summed = float(np.sum(self.precision(natural) * squares.sum(axis=0)))
         own = 0.5 * (len(squares) * self.log_determinant(natural) - summed)
         return own - self.family.kl(natural[self.factor], before[self.factor])
 
     def uncertain(self, natural: Mapping[str, Array], contribution: Array) -> Array:
-        """(V,): the variance that the mean of all groups' own parts has because Λ is uncertain.
+        """(V,): the variance of the mean of all groups' deviations that is due to uncertainty of Λ.
 
-        With Λ known at its mean, the own parts of G groups leave their mean with a variance of E[Λ]⁻¹ / G; over all
+        With Λ known at its mean, the deviations of G groups leave their mean with a variance of E[Λ]⁻¹ / G; over all
         values of Λ it is E[Λ⁻¹] / G.
         """
         groups = np.broadcast_to(self.groups(contribution)[0], self.places.shape)
@@ -103,14 +103,14 @@ class Grouping:
         return np.asarray(np.where(groups > 1.0, more, 0.0) / np.maximum(groups, 1.0))
 
     def drawn(self, precision: Any, size: int, rng: np.random.Generator) -> Array:
-        """(size, V): own parts of so many groups, where Λ is what the family has drawn."""
+        """(size, V): deviations of `size` groups, given a draw of Λ."""
         normal = rng.standard_normal((size, len(self.places)))
         if not self.correlated:
             return np.asarray(normal / np.sqrt(precision[0]))
         return np.asarray(np.linalg.solve(np.linalg.cholesky(precision[0]).T, normal.T).T)
 
     def correlations(self, natural: Mapping[str, Array]) -> Iterator[tuple[int, int, Array]]:
-        """Each pair of coefficients, and draws of the correlation of their own parts."""
+        """Each pair of coefficients, and draws of the correlation of their deviations."""
         if self.correlated:
             drawn = np.linalg.inv(Wishart().sample(natural[self.factor], DRAWS, np.random.default_rng(0))[:, 0])
             scale = np.sqrt(np.diagonal(drawn, axis1=-2, axis2=-1))
@@ -118,7 +118,7 @@ class Grouping:
                 yield one, other, drawn[:, one, other] / (scale[:, one] * scale[:, other])
 
     def entries(self, matrix: Array) -> Array:
-        """What the family has of a (V, V) matrix that belongs to Λ: all of it, or its diagonal."""
+        """The entries of a (V, V) matrix that the family has: all of them, or the diagonal."""
         return np.asarray(matrix.ravel() if self.correlated else np.diag(matrix))
 
     def directions(self) -> Iterator[Array]:
@@ -134,7 +134,7 @@ class Grouping:
 
 @dataclass(frozen=True)
 class Variation:
-    """What differs from site to site, and between groups inside sites: at most one grouping each."""
+    """What varies between sites, and between groups inside sites: at most one grouping each."""
 
     groupings: tuple[Grouping, ...] = ()
 
@@ -146,7 +146,7 @@ class Variation:
         return tuple(grouping.precision(natural) for grouping in self.groupings)
 
     def added(self, natural: Mapping[str, Array], covariance: Array, *, inner: bool = False) -> Array:
-        """A covariance of coefficients, with that of a new site's own part, or of a new group's `inner` one."""
+        """A covariance of coefficients, plus that of a new site's deviation, or only of a new group's `inner` one."""
         wider = covariance.copy()
         for grouping in self.groupings[1:] if inner else self.groupings:
             wider[np.ix_(grouping.places, grouping.places)] += grouping.variance(natural)
@@ -161,7 +161,7 @@ class Variation:
         return sum(grouping.bound(natural, before, each) for grouping, each in pairs)
 
     def widening(self, natural: Mapping[str, Array], contribution: Mapping[str, Array], covariance: Array) -> Array:
-        """(D,): how many times wider coefficients are since Λ is uncertain; 1 where nothing varies."""
+        """(D,): how many times wider coefficients are because Λ is uncertain; 1 where nothing varies."""
         more = np.zeros(len(covariance))
         for grouping in self.groupings:
             more[grouping.places] += grouping.uncertain(natural, contribution[grouping.factor])
@@ -169,7 +169,7 @@ class Variation:
 
 
 def deviation_between(shape: Array, rate: Array) -> tuple[Array, Array]:
-    """Mean and standard deviation of 1 / √Λ where Λ is Gamma; infinite where there is none."""
+    """Mean and standard deviation of 1 / √Λ if Λ is Gamma; infinite if undefined."""
     few = np.where(shape > 0.5, shape, np.nan)
     mean = np.sqrt(rate) * np.exp(gammaln(few - 0.5) - gammaln(few))
     variance = rate / np.where(shape > 1.0, shape - 1.0, np.nan) - mean**2
