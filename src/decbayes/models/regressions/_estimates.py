@@ -119,16 +119,16 @@ class Estimates:
         mean, covariance = self.model.outcome.moments(self._natural)
         outer, inner = effects.outer, effects.inner
         sites = [names[str(number)] for number in groups.sites]
-        rows = self._own_parts(self._groupings[0], outer, mean, covariance, [{"site": site} for site in sites])
+        rows = self._group_rows(self._groupings[0], outer, mean, covariance, [{"site": site} for site in sites])
         if inner is None:
             return rows
         means, covariances = (part[groups.parents] for part in outer.coefficients(mean, covariance))
         pairs = zip(groups.parents, groups.numbers, strict=True)
         named = [{"site": sites[parent], "group": names[str(number)]} for parent, number in pairs]
-        inner_rows = self._own_parts(self._groupings[1], inner, means, covariances, named)
+        inner_rows = self._group_rows(self._groupings[1], inner, means, covariances, named)
         return [{"site": row["site"], "group": "", **row} for row in rows] + inner_rows
 
-    def _own_parts(
+    def _group_rows(
         self, grouping: Grouping, level: Level, mean: Array, covariance: Array, names: Sequence[Mapping[str, str]]
     ) -> list[dict[str, Any]]:
         """The deviation of each group, given the moments of the coefficients around it."""

@@ -34,6 +34,7 @@ from decbayes.models.regressions.outcome import Approximation, Generalized, Outc
 from decbayes.models.regressions.private.bounded_scores import Scores
 from decbayes.models.regressions.regression import Regression
 from decbayes.models.regressions.rows.stacking import Pairs
+from decbayes.models.regressions.varying.half_cauchy import even_points
 from decbayes.posterior import Posterior
 from decbayes.remarks import Remark
 
@@ -274,15 +275,8 @@ def times(matrices: Array, vectors: Array) -> Array:
 
 
 def normal_points(side: int, half: int = POINTS) -> Array:
-    """(2 × half, side): quasi-random points of a standard Gaussian, by an additive recurrence, and their negatives.
-
-    The steps are powers of the root of xˢ⁺¹ = x + 1, the golden ratio if s is 1: no dimension repeats another.
-    """
-    root = 2.0
-    for _ in range(60):
-        root = (1.0 + root) ** (1.0 / (side + 1))
-    steps = root ** -np.arange(1.0, side + 1)
-    normal = ndtri((0.5 + np.outer(np.arange(1, half + 1), steps)) % 1.0)
+    """(2 × half, side): quasi-random points of a standard Gaussian, and their negatives."""
+    normal = ndtri(even_points(half, side))
     return np.concatenate([normal, -normal])
 
 
@@ -370,7 +364,7 @@ class MultinomialRegression(Regression):
         check_level(level)
         check_structure(posterior, self.structure, "posterior")
         points = self.table.points(data, target=False)
-        linear = self._own_parts.linear(posterior, points, self.table.rows(points, every=True), known)
+        linear = self._deviations.linear(posterior, points, self.table.rows(points, every=True), known)
         predicted = self.outcome.predicted(np.empty(0), *linear, level)
         return {name: part[:, self.stack.places] for name, part in predicted.items()}
 

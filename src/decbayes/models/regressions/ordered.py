@@ -234,7 +234,7 @@ class OrderedRegression(Regression):
 
     def _levels(self, posterior: Posterior, points: Array, known: Any) -> Array:
         rows = self.table.rows(points, every=True)
-        linear = self._own_parts.linear(posterior, points, rows, known)
+        linear = self._deviations.linear(posterior, points, rows, known)
         natural = posterior.natural[FACTOR]
         beyond = np.exp(self.outcome.log_density(natural, *linear, np.ones(len(rows.targets))))
         return LEVELS[self.link](beyond.reshape(len(points), -1))

@@ -25,7 +25,7 @@ from decbayes.models.regressions.robust_errors import RobustErrors
 from decbayes.models.regressions.rows.table import Rows
 from decbayes.models.regressions.varying.climb import FACTOR, Climb, Problem
 from decbayes.models.regressions.varying.half_cauchy import HalfCauchy
-from decbayes.models.regressions.varying.own_parts import OwnParts
+from decbayes.models.regressions.varying.site_deviations import SiteDeviations
 from decbayes.models.regressions.varying.site_effects import groups_of, rows_by
 from decbayes.posterior import Posterior
 
@@ -148,8 +148,8 @@ class Regression(RegressionSettings):
         return targets
 
     @cached_property
-    def _own_parts(self) -> OwnParts:
-        return OwnParts(self)
+    def _deviations(self) -> SiteDeviations:
+        return SiteDeviations(self)
 
     def contributed(self, posterior: Posterior, data: Any) -> Posterior:
         check_structure(posterior, self.structure, "posterior")
@@ -159,7 +159,7 @@ class Regression(RegressionSettings):
     def information(self, posterior: Posterior, data: Any) -> Array:
         """Only variation is hidden: the joint posterior of coefficients needs no correction."""
         check_structure(posterior, self.structure, "posterior")
-        return self._own_parts.information(posterior, data)
+        return self._deviations.information(posterior, data)
 
     def risks(self, posterior: Posterior, data: Any) -> Risks:
         """Per observation: its linear predictor without baseline and offset, and its expected outcome."""
@@ -168,7 +168,7 @@ class Regression(RegressionSettings):
         rows = self.table.rows(points)
         effects = self.outcome.moments(natural)[0].copy()
         effects[list(self.baseline_places)] = 0.0
-        expected = self.outcome.predicted(natural, *self._own_parts.linear(posterior, points, rows, None), 0.9)["mean"]
+        expected = self.outcome.predicted(natural, *self._deviations.linear(posterior, points, rows, None), 0.9)["mean"]
         parts = np.column_stack([rows.matrix @ effects, rows.targets, zero + size * expected, np.ones(len(expected))])
         summed = np.zeros((len(points), 4))
         np.add.at(summed, rows.observation, parts)
@@ -222,7 +222,7 @@ class Regression(RegressionSettings):
         """Mean and variance of the linear predictor in each row: for a site with rows in `known`, or for a new one."""
         check_structure(posterior, self.structure, "posterior")
         points = self.table.points(data, target=False)
-        return self._own_parts.linear(posterior, points, self.table.rows(points), known)
+        return self._deviations.linear(posterior, points, self.table.rows(points), known)
 
     def log_predictive(self, posterior: Posterior, data: Any, held: Any = None, *, known: Any = None) -> Array:
         """log p(y | x, posterior) per row, all parameters integrated out; `held` may have the targets.
@@ -234,7 +234,7 @@ class Regression(RegressionSettings):
         size, zero = self.target_units
         self._targets(points)
         rows = self.table.rows(points)
-        linear = self._own_parts.linear(posterior, points, rows, known)
+        linear = self._deviations.linear(posterior, points, rows, known)
         density = self.outcome.log_density(posterior.natural[FACTOR], *linear, (rows.targets - zero) / size) - log(size)
         summed = np.bincount(rows.observation, weights=density + rows.constant, minlength=len(points))
         return np.asarray(summed, dtype=np.float64)
@@ -317,7 +317,7 @@ class Regression(RegressionSettings):
         estimates = Estimates(self, posterior, level)
         if not self.varying:
             raise InvalidData("Nothing varies from site to site in this regression; `varying` says what does.")
-        effects, groups = self._own_parts.given(posterior, data)
+        effects, groups = self._deviations.given(posterior, data)
         return estimates.effects(effects, groups, self.table.group_names(data, (groups.sites, groups.numbers)))
 
     def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
@@ -349,7 +349,7 @@ class Regression(RegressionSettings):
         """Rows whose outcome is still to be drawn."""
         if data is not None:
             return self.table.points(data, target=False)[:size].copy()
-        return np.column_stack([self.table.made_up(size, rng), self._own_parts.made_up(size, rows)])
+        return np.column_stack([self.table.made_up(size, rng), self._deviations.made_up(size, rows)])
 
     def _drawn_linear(
         self, parameters: Mapping[str, Any], rows: Rows, points: Array, rng: np.random.Generator
@@ -357,4 +357,4 @@ class Regression(RegressionSettings):
         """The linear predictor of each row, with draws for its site; and the standard deviation of the noise."""
         coefficients, noise = self.outcome.drawn(parameters[FACTOR])
         linear = rows.matrix @ coefficients + rows.offset / self.target_units[0]
-        return linear + noise * self._own_parts.drawn(parameters, rows, points, rng), noise
+        return linear + noise * self._deviations.drawn(parameters, rows, points, rng), noise

@@ -25,7 +25,7 @@ from decbayes.families import Array
 from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.points import check_structure, spans
 from decbayes.models.regressions.varying.climb import FACTOR
-from decbayes.models.regressions.varying.own_parts import OwnParts
+from decbayes.models.regressions.varying.site_deviations import SiteDeviations
 from decbayes.posterior import Posterior
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class RobustErrors:
         model = self.model
         points, (size, zero) = model.points(data), model.target_units
         rows = model.table.rows(points)
-        linear = OwnParts(model).linear(self.posterior, points, rows, None)
+        linear = SiteDeviations(model).linear(self.posterior, points, rows, None)
         slopes, weights = model.outcome.slopes(self.posterior.natural[FACTOR], (rows.targets - zero) / size, *linear)
         place = (np.arange(len(points)) if clusters.numbers is None else clusters.numbers)[rows.observation]
         order = np.argsort(place, kind="stable")

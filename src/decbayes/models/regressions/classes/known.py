@@ -46,8 +46,8 @@ class Classes:
         try:
             columns, natural = declared([*known["columns"]]), known["natural"]
             model = LatentClasses(components=len(known["names"]), columns=columns)
-            held = {name: np.array(part, dtype=np.float64) for name, part in natural.items()}
-            return cls(model, Posterior.from_natural(model.structure, held), tuple(map(str, known["names"])))
+            factors = {name: np.array(part, dtype=np.float64) for name, part in natural.items()}
+            return cls(model, Posterior.from_natural(model.structure, factors), tuple(map(str, known["names"])))
         except (TypeError, KeyError, ValueError, AttributeError) as error:
             raise InvalidStructure(f"These are no classes ({type(error).__name__}).") from None
 
@@ -77,8 +77,8 @@ class Classes:
         columns = {name: values_in(frame, name) for name in names_in(frame)}
         if not self.likelihoods.keys() <= columns.keys():
             points = self.model.points(frame)
-            found = self.model.emissions.log_predictive(self.posterior.natural, points)
-            columns |= dict(zip(self.likelihoods, found.T, strict=True))
+            log_likelihoods = self.model.emissions.log_predictive(self.posterior.natural, points)
+            columns |= dict(zip(self.likelihoods, log_likelihoods.T, strict=True))
         return columns
 
 
@@ -127,10 +127,12 @@ class Memberships(Pairs):
         return np.column_stack([values[name] for name in self.columns])
 
     def rows(self, target: Array, values: Mapping[str, Array]) -> Stacked:
-        rows, (later, earlier), found = self.every(len(target)), self.pairs, self.likelihoods(values)
-        constant = np.zeros((len(found), len(later)))
-        constant[:, 0] = found[:, 0]
-        return rows._replace(target=(found[:, later] - found[:, earlier]).ravel(), constant=constant.ravel())
+        rows, (later, earlier), log_likelihoods = self.every(len(target)), self.pairs, self.likelihoods(values)
+        constant = np.zeros((len(log_likelihoods), len(later)))
+        constant[:, 0] = log_likelihoods[:, 0]
+        return rows._replace(
+            target=(log_likelihoods[:, later] - log_likelihoods[:, earlier]).ravel(), constant=constant.ravel()
+        )
 
     def stated(self, target: Array, values: Mapping[str, Array]) -> Array:
         return np.asarray(self.likelihoods(values).argmax(axis=1), dtype=np.float64)

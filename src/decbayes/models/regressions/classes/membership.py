@@ -94,12 +94,12 @@ class MemberClimb(GaussianClimb):
         return self.settled(self.before if start is None else start)
 
     def place(self, natural: dict[str, Array], effects: SiteEffects) -> GaussianPlace:
-        here = super().place(natural, effects)
-        shift, precision = here.sums
+        place = super().place(natural, effects)
+        shift, precision = place.sums
         values, axes = np.linalg.eigh(precision)
-        known = (axes * np.maximum(values, 0.0)[:, None, :]) @ np.swapaxes(axes, 1, 2)
+        clipped = (axes * np.maximum(values, 0.0)[:, None, :]) @ np.swapaxes(axes, 1, 2)
         mean = self.outcome.moments(natural[FACTOR])[0]
-        return replace(here, sums=(shift + (known - precision) @ mean, known))
+        return replace(place, sums=(shift + (clipped - precision) @ mean, clipped))
 
 
 @dataclass(frozen=True)

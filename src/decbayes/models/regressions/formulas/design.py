@@ -202,11 +202,11 @@ class PerLevel(Design):
 def product_of_sums(sums: Iterable[Mapping[str, float]]) -> dict[frozenset[str], float]:
     """Expand a product of sums into a sum of products, by the labels of their factors."""
     terms: dict[frozenset[str], float] = {frozenset(): 1.0}
-    for each in sums:
+    for summands in sums:
         terms = {
             (known | {label}) if label else known: factor * share
             for known, factor in terms.items()
-            for label, share in each.items()
+            for label, share in summands.items()
         }
     return terms
 
@@ -302,8 +302,10 @@ def mentioned_in(known: Sequence[str], part: str, term: str) -> list[str]:
             f"The term '{term}' needs a column '{part}', which there is not. Terms are names of columns, functions "
             "such as log(x), or several joined by ':'. Compute any other term as a column first."
         )
-    found = re.compile("|".join(rf"`{re.escape(name)}`|(?<![\w.`]){re.escape(name)}(?![\w.`(])" for name in known))
-    inside = [match.strip("`") for match in found.findall(part[part.index("(") :])] if known else []
+    name_pattern = re.compile(
+        "|".join(rf"`{re.escape(name)}`|(?<![\w.`]){re.escape(name)}(?![\w.`(])" for name in known)
+    )
+    inside = [match.strip("`") for match in name_pattern.findall(part[part.index("(") :])] if known else []
     return list(dict.fromkeys(inside))
 
 

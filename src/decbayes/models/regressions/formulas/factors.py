@@ -296,15 +296,15 @@ def b_splines(knots: Array, low: float, high: float, degree: int) -> Callable[[A
 
 def natural_splines(knots: Array, low: float, high: float, degree: int) -> Callable[[Array], Array]:
     """Cubic between knots, linear beyond the ends: the truncated powers whose second derivative vanishes there."""
-    every = np.concatenate([[low], knots, [high]])
+    all_knots = np.concatenate([[low], knots, [high]])
 
-    def bent(z: Array, knot: float) -> Array:
+    def truncated_power(z: Array, knot: float) -> Array:
         return np.asarray((np.maximum(z - knot, 0.0) ** 3 - np.maximum(z - high, 0.0) ** 3) / (high - knot))
 
     def functions(z: Array) -> Array:
-        last = bent(z, every[-2])
-        bends = [(bent(z, knot) - last) / (high - low) for knot in every[:-2]]
-        return np.column_stack([z, *bends])
+        last = truncated_power(z, all_knots[-2])
+        powers = [(truncated_power(z, knot) - last) / (high - low) for knot in all_knots[:-2]]
+        return np.column_stack([z, *powers])
 
     return functions
 

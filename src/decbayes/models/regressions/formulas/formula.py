@@ -79,7 +79,7 @@ def grouped(bars: Sequence[Bar]) -> tuple[tuple[str, ...], str, tuple[str, ...],
     bars = independent(bars)
     several = {bar.correlated for bar in bars if len(bar.terms) > 1}
     if len(several) > 1:
-        raise InvalidStructure("Use '|' or '||' for all groupings: own parts correlate in all, or in none.")
+        raise InvalidStructure("Use '|' or '||' for all groupings: deviations correlate in all of them, or in none.")
     correlated = next(iter(several or {bar.correlated for bar in bars}))
     if len(bars) == 1 and (len(bars[0].names) == 1 or bars[0].both):
         (bar,) = bars
@@ -334,11 +334,11 @@ def bars_of(model: Any) -> list[str]:
         return []
     sign, site = ("|" if model.correlated or max(len(outer), len(inner)) < 2 else "||"), model.by or HERE
     if outer == inner:
-        return [f"({varied(outer)} {sign} {site}/{model.within})"]
-    inside = [f"({varied(inner)} {sign} {site}:{model.within})"] if inner else []
-    return [f"({varied(outer)} {sign} {site})", *inside]
+        return [f"({varying_text(outer)} {sign} {site}/{model.within})"]
+    inside = [f"({varying_text(inner)} {sign} {site}:{model.within})"] if inner else []
+    return [f"({varying_text(outer)} {sign} {site})", *inside]
 
 
-def varied(terms: Sequence[str]) -> str:
+def varying_text(terms: Sequence[str]) -> str:
     shown = ["1" if name == INTERCEPT else name for name in terms]
     return " + ".join(shown if "1" in shown else ["0", *shown])

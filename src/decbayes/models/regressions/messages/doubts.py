@@ -64,14 +64,14 @@ def of_levels(present: int, every: int) -> Iterator[Remark]:
 
 def of_counts(targets: Array, expected: Array, weights: Array, side: int) -> Iterator[Remark]:
     """Whether counts vary more than Poisson counts with these means: by Pearson's statistic."""
-    there = weights > 0
-    if there.any() and not targets[there].any():
+    counted = weights > 0
+    if counted.any() and not targets[counted].any():
         yield SINGLE_OUTCOME
         return
-    freedom = int(there.sum()) - side
-    if freedom < 1 or expected[there].sum() < freedom:  # below one count per row, χ² is a poor approximation
+    freedom = int(counted.sum()) - side
+    if freedom < 1 or expected[counted].sum() < freedom:  # below one count per row, χ² is a poor approximation
         return
-    statistic = float(np.sum((targets - expected)[there] ** 2 / np.maximum(expected[there], 1e-9)))
+    statistic = float(np.sum((targets - expected)[counted] ** 2 / np.maximum(expected[counted], 1e-9)))
     if statistic > CLEARLY_MORE * freedom and chdtrc(freedom, statistic) < SURE:
         yield OVERDISPERSED
 
@@ -96,8 +96,8 @@ def separated(design: Array, targets: Array) -> bool:
     if len(design) > MANY_ROWS:
         return False
     sides = np.where(targets == 1.0, 1.0, -1.0)[:, None] * design
-    found = linprog(-sides.sum(axis=0), A_ub=-sides, b_ub=np.zeros(len(sides)), bounds=(-1.0, 1.0))
-    return bool(found.success and -found.fun > 1e-9)
+    solution = linprog(-sides.sum(axis=0), A_ub=-sides, b_ub=np.zeros(len(sides)), bounds=(-1.0, 1.0))
+    return bool(solution.success and -solution.fun > 1e-9)
 
 
 def of_values(columns: Mapping[str, Column], points: Array) -> Iterator[Remark]:
@@ -132,5 +132,7 @@ def of_terms(labels: tuple[str, ...], matrix: Array, levels: list[int]) -> Itera
     always = matrix[:, levels].sum(axis=1)
     without = [name for name, places in factors.items() if (matrix[:, places].sum(axis=1) == always).all()]
     if without and levels:
-        told = f"No row is in the reference category of {', '.join(without)}."
-        yield Remark("missing category", told, "Others say how the rest compares with it.", severity="note")
+        without_reference = f"No row is in the reference category of {', '.join(without)}."
+        yield Remark(
+            "missing category", without_reference, "Others say how the rest compares with it.", severity="note"
+        )

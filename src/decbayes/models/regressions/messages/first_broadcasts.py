@@ -59,7 +59,10 @@ class FirstBroadcasts:
         narrow = np.full(side, min(widest, outcome.narrow))
         wider = [np.where(slopes, variance, level) for variance in variances]
         centre, _ = outcome.moments(outcome.prior(side, self.model))
-        return tuple(Quadratic(centre / each, np.diag(1.0 / each)) for each in (narrow, *wider))
+        return tuple(
+            Quadratic(centre / variance_of_each, np.diag(1.0 / variance_of_each))
+            for variance_of_each in (narrow, *wider)
+        )
 
     @cached_property
     def levels(self) -> Array | None:
@@ -79,7 +82,7 @@ class FirstBroadcasts:
 
     def fit(self, data: Any, rng: Seed | None, progress: OnPass | None) -> Fit:
         """The fit to send, with doubts about values that do not match the agreed columns."""
-        fit, table = self._sent(data, rng, progress), self.model.table
+        fit, table = self._fit_to_send(data, rng, progress), self.model.table
         # Several rows stand for one value of the target.
         kept = {*table.predictors, *([self.model.target] if self.model.stack is None else [])}
         places = [place for place, name in enumerate(table.columns) if name in kept]
@@ -87,7 +90,7 @@ class FirstBroadcasts:
         remarks = *fit.posterior.remarks, *of_values(columns, self.model.points(data)[:, places])
         return replace(fit, posterior=replace(fit.posterior, remarks=remarks))
 
-    def _sent(self, data: Any, rng: Seed | None, progress: OnPass | None) -> Fit:
+    def _fit_to_send(self, data: Any, rng: Seed | None, progress: OnPass | None) -> Fit:
         """Each anchor is a start: the one with the highest likelihood of the rows is kept."""
         model = self.model
         if not self.anchors or not model.count(data):
@@ -100,7 +103,7 @@ class FirstBroadcasts:
         fits = [self._fit(data, anchor, rng, numbered(progress, start)) for start, anchor in enumerate(anchors)]
         fit, place = max(zip(fits, places, strict=True), key=lambda pair: pair[0].bound[-1])
         problem = model.problem(dict(Posterior.of_prior(model.structure).natural), data)
-        believed, settled = self._settled(fit.posterior, model.outcome.climb(problem), self.anchors[place])
+        believed, settled = self._converge(fit.posterior, model.outcome.climb(problem), self.anchors[place])
         sent = marked(message_of(settled), place + (LAPLACE if problem.approximation == "laplace" else 0))
         targets, mean, weights, _ = model.fitted(believed.natural, problem)
         broadcast = model.outcome.broadcast_remarks(targets, mean, weights, problem.rows.design)
@@ -125,21 +128,21 @@ class FirstBroadcasts:
             sent = self.model.contributed(fit.posterior, data)
             raise FitInterrupted(replace(fit, posterior=sent)) from None
 
-    def _settled(self, fitted: Posterior, climb: Climb, anchor: Quadratic) -> tuple[Posterior, Posterior]:
+    def _converge(self, fitted: Posterior, climb: Climb, anchor: Quadratic) -> tuple[Posterior, Posterior]:
         """Where a first fit ends, and what it sends: nearly the posterior without the anchor.
 
         Half steps, since whole ones oscillate where rows say little.
         """
-        structure, here, moved = self.model.structure, fitted, np.inf
+        structure, believed_now, moved = self.model.structure, fitted, np.inf
         for _ in range(SETTLING):
-            ahead = Posterior.from_natural(structure, climb.contributed(here.natural))
-            step = self._anchored(ahead, anchor).natural[FACTOR] - here.natural[FACTOR]
+            contributed = Posterior.from_natural(structure, climb.contributed(believed_now.natural))
+            step = self._anchored(contributed, anchor).natural[FACTOR] - believed_now.natural[FACTOR]
             if not np.abs(step).max() < moved:
                 break
-            believed, sent, moved = here, ahead, float(np.abs(step).max())
+            believed, sent, moved = believed_now, contributed, float(np.abs(step).max())
             if moved < STEP:
                 break
-            here = Posterior.from_natural(structure, {FACTOR: here.natural[FACTOR] + 0.5 * step})
+            believed_now = Posterior.from_natural(structure, {FACTOR: believed_now.natural[FACTOR] + 0.5 * step})
         return believed, sent
 
     def beliefs(self, posterior: Posterior) -> list[Posterior]:
@@ -154,10 +157,10 @@ class FirstBroadcasts:
         messages = [*map(message_of, posteriors)]
         return [
             posterior if now is before else replace(posterior, contribution={FACTOR: now.natural})
-            for posterior, before, now in zip(posteriors, messages, self._moved(messages), strict=True)
+            for posterior, before, now in zip(posteriors, messages, self._recentred(messages), strict=True)
         ]
 
-    def _moved(self, messages: list[Quadratic]) -> list[Quadratic]:
+    def _recentred(self, messages: list[Quadratic]) -> list[Quadratic]:
         assert isinstance(self.model.outcome, Generalized)
         assert self.levels is not None
         return recentred(messages, self._prior, self.anchors, self.levels, self.model.outcome)
@@ -168,7 +171,7 @@ class FirstBroadcasts:
         messages, first = [*map(message_of, posteriors)], anchors_by_number(self.anchors)
         if not all(anchor_of(message) in first for message in messages):
             return None
-        mean, covariance = total([self._prior, *self._moved(messages)]).moments()
+        mean, covariance = total([self._prior, *self._recentred(messages)]).moments()
         return np.abs(mean - total([self._prior, *messages]).moments()[0]) / np.sqrt(np.diag(covariance))
 
     @property

@@ -74,9 +74,9 @@ class Cloud(NamedTuple):
         add nothing to the sum over all levels.
         """
         counts = precision[:, levels].sum(axis=1)[levels]
-        there, counts = levels[counts > LITTLE], counts[counts > LITTLE]
-        means = precision[there] / counts[:, None]
-        means[:, levels] = there[:, None] == levels
+        present, counts = levels[counts > LITTLE], counts[counts > LITTLE]
+        means = precision[present] / counts[:, None]
+        means[:, levels] = present[:, None] == levels
         scatter = (precision - (means.T * counts) @ means) / counts.sum()
         scatter[levels], scatter[:, levels] = 0.0, 0.0
         return cls(counts, means, scatter)
@@ -86,8 +86,8 @@ class Cloud(NamedTuple):
         """Rows that are differences of two neighbouring levels, by their weights."""
         counts = -precision[levels[:-1], levels[1:]]
         points = np.eye(len(precision))[levels]
-        there = counts > LITTLE
-        return cls(counts[there], (points[:-1] - points[1:])[there], np.zeros_like(precision))
+        present = counts > LITTLE
+        return cls(counts[present], (points[:-1] - points[1:])[present], np.zeros_like(precision))
 
     def along(self, direction: Array) -> "Cloud":
         """Split the scatter along the direction into points; the remaining scatter does not change direction · x."""
@@ -109,8 +109,8 @@ class Cloud(NamedTuple):
 
     def variances(self, covariance: Array) -> Array:
         """E[x covariance x] at each point."""
-        there = np.sum(self.points @ covariance * self.points, axis=1)
-        return np.asarray(np.maximum(there + np.sum(covariance * self.scatter), 0.0))
+        at_points = np.sum(self.points @ covariance * self.points, axis=1)
+        return np.asarray(np.maximum(at_points + np.sum(covariance * self.scatter), 0.0))
 
 
 class SiteRows(Protocol):
@@ -152,17 +152,17 @@ class Reading(NamedTuple):
             return None
         mean, covariance = (message + anchor).moments()
         narrow, square = divided(spread * covariance, outcome)
-        found = []
+        clouds = []
         for target, read in outcome.read_as.items():
             rows = read(message.precision, levels).tilted(-square)
             if rows is None:
                 return None
             rows = rows.along(mean)
             weights = outcome.bent(target, rows.points @ mean, rows.variances(narrow))[2]
-            found.append((target, rows._replace(counts=rows.counts / weights)))
-        silent = cls(found, mean, np.zeros(len(mean)), outcome, spread)
-        here = silent.at(mean, covariance)
-        return None if here is None else silent._replace(targets=message.shift - here[0].shift)
+            clouds.append((target, rows._replace(counts=rows.counts / weights)))
+        silent = cls(clouds, mean, np.zeros(len(mean)), outcome, spread)
+        contributed = silent.at(mean, covariance)
+        return None if contributed is None else silent._replace(targets=message.shift - contributed[0].shift)
 
     def at(self, mean: Array, covariance: Array) -> tuple[Quadratic, float] | None:
         narrow, square = divided(self.spread * covariance, self.outcome)
@@ -170,12 +170,12 @@ class Reading(NamedTuple):
         for target, cloud in self.rows:
             rows = cloud.along(mean)
             parts = self.outcome.bent(target, rows.points @ mean, rows.variances(narrow))
-            there = rows.tilted(square)
-            if there is None:
+            tilted = rows.tilted(square)
+            if tilted is None:
                 return None
-            value, slope, weight = (there.counts * part for part in parts)
-            precision = precision + (there.points.T * weight) @ there.points + weight.sum() * there.scatter
-            shift, height = shift + slope @ there.points, height + float(value.sum())
+            value, slope, weight = (tilted.counts * part for part in parts)
+            precision = precision + (tilted.points.T * weight) @ tilted.points + weight.sum() * tilted.scatter
+            shift, height = shift + slope @ tilted.points, height + float(value.sum())
         sums = Quadratic(shift + precision @ mean, precision)
         return (sums, height) if np.isfinite(height) and np.isfinite(sums.shift).all() else None
 
@@ -226,56 +226,56 @@ def recentred(
         moved, value = [], 0.0
         for site, message in zip(sites, messages, strict=True):
             plain = message, quadratic_value(message, mean, covariance)
-            there = plain if site is None else site.at(mean, covariance)
+            contribution = plain if site is None else site.at(mean, covariance)
             # A contribution that is no posterior by itself could not be published.
-            if there is None or not (np.linalg.eigvalsh((prior + there[0]).precision) > 0).all():
+            if contribution is None or not (np.linalg.eigvalsh((prior + contribution[0]).precision) > 0).all():
                 return None
-            moved.append(there[0])
-            value += there[1]
+            moved.append(contribution[0])
+            value += contribution[1]
         return moved, value
 
     estimates = [site.estimate for site in sites if site is not None]
-    found = climbed(contributed, prior, messages, estimates) if estimates else None
-    return [*messages] if found is None else found
+    joint = climbed(contributed, prior, messages, estimates) if estimates else None
+    return [*messages] if joint is None else joint
 
 
 def climbed(
     contributed: Callable[[Array, Array], tuple[list[Quadratic], float] | None],
     prior: Quadratic,
-    given: Sequence[Quadratic],
+    messages: Sequence[Quadratic],
     estimates: Sequence[Array],
 ) -> list[Quadratic] | None:
     """Contributions that are consistent with their own joint posterior; None if no start leads anywhere."""
 
     def place(joint: Quadratic) -> tuple[float, Quadratic, list[Quadratic]] | None:
         mean, covariance = joint.moments()
-        told = contributed(mean, covariance)
-        if told is None or np.linalg.slogdet(joint.precision)[0] <= 0:
+        contributions = contributed(mean, covariance)
+        if contributions is None or np.linalg.slogdet(joint.precision)[0] <= 0:
             return None
-        return told[1] - divergence(joint, prior), joint, told[0]
+        return contributions[1] - divergence(joint, prior), joint, contributions[0]
 
-    plain = total([prior, *given])
+    plain = total([prior, *messages])
     middle = plain.precision @ np.mean(estimates, axis=0)
     starts = [place(joint) for joint in (plain, Quadratic(middle, plain.precision))]
-    here = max((start for start in starts if start is not None), key=lambda start: start[0], default=None)
-    for _ in range(PASSES if here is not None else 0):
-        assert here is not None
-        ahead, share, there = total([prior, *here[2]]), 1.0, None
+    reached = max((start for start in starts if start is not None), key=lambda start: start[0], default=None)
+    for _ in range(PASSES if reached is not None else 0):
+        assert reached is not None
+        ahead, share, trial = total([prior, *reached[2]]), 1.0, None
         for _ in range(HALVINGS):
-            there = place(between(here[1], ahead, share))
-            if there is not None and there[0] >= here[0] - 1e-12 * abs(here[0]):
+            trial = place(between(reached[1], ahead, share))
+            if trial is not None and trial[0] >= reached[0] - 1e-12 * abs(reached[0]):
                 break
-            share, there = 0.5 * share, None
-        if there is None:
+            share, trial = 0.5 * share, None
+        if trial is None:
             break
-        gain, here = there[0] - here[0], there
+        gain, reached = trial[0] - reached[0], trial
         if gain < CLIMBED:
             break
-    return None if here is None else here[2]
+    return None if reached is None else reached[2]
 
 
-def between(here: Quadratic, there: Quadratic, share: float) -> Quadratic:
-    return Quadratic(*(a + share * (b - a) for a, b in zip(here, there, strict=True)))
+def between(start: Quadratic, end: Quadratic, share: float) -> Quadratic:
+    return Quadratic(*(a + share * (b - a) for a, b in zip(start, end, strict=True)))
 
 
 def total(parts: Sequence[Quadratic]) -> Quadratic:

@@ -147,12 +147,12 @@ class CountScores(Scores):
 
     def below(self, mean: Array, most: Array, more: int) -> Array:
         """P(y ≤ t) with `more` dispersion and the same chance: y p(y) is such a distribution, shifted."""
-        there = most >= 0.0
+        possible = most >= 0.0
         t = np.maximum(most, 0.0)
         if np.isinf(self.dispersion):
-            return np.where(there, pdtr(t, mean), 0.0)
+            return np.where(possible, pdtr(t, mean), 0.0)
         chance = self.dispersion / (self.dispersion + mean)
-        return np.where(there, betainc(self.dispersion + more, t + 1.0, chance), 0.0)
+        return np.where(possible, betainc(self.dispersion + more, t + 1.0, chance), 0.0)
 
 
 class EventScores(Scores):

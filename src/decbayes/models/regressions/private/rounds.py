@@ -79,10 +79,10 @@ class RegressionMechanism(Mechanism):
     def start(self) -> Array:
         """The prior mean; the intercept is that of a typical outcome if the prior mean is zero."""
         mean, _ = self.model.outcome.moments(self.model.structure.prior[FACTOR])
-        begun = mean.copy()
+        first = mean.copy()
         if not mean.any():
-            begun[self.constant_places] = self.scores.start
-        return np.append(begun, 1.0) if self.scores.estimates_noise else begun
+            first[self.constant_places] = self.scores.start
+        return np.append(first, 1.0) if self.scores.estimates_noise else first
 
     @property
     def constant_places(self) -> Any:
@@ -169,14 +169,14 @@ class RegressionMechanism(Mechanism):
         """
         if not isinstance(self.scores, RealScores):
             return 1.0, 0.0
-        found, exact = [1.0], [1.0]
-        for each in rounds:
-            clip = (RealScores.reach * float(each.anchor[-1])) ** 2
-            mean_square = float(np.clip(each.squares / rows, 1e-3, 0.9))
-            found.append(self.scores.variance(mean_square, float(each.anchor[-1])))
-            exact.append((rows * self.parts[1] / (clip * each.noise)) ** 2)
-        mean = float(np.average(found, weights=exact))
-        return float(np.clip(mean, LEAST_DEVIATION**2, MOST_DEVIATION**2)), float(1.0 / np.sqrt(np.sum(exact)))
+        variances, precisions = [1.0], [1.0]
+        for one in rounds:
+            clip = (RealScores.reach * float(one.anchor[-1])) ** 2
+            mean_square = float(np.clip(one.squares / rows, 1e-3, 0.9))
+            variances.append(self.scores.variance(mean_square, float(one.anchor[-1])))
+            precisions.append((rows * self.parts[1] / (clip * one.noise)) ** 2)
+        mean = float(np.average(variances, weights=precisions))
+        return float(np.clip(mean, LEAST_DEVIATION**2, MOST_DEVIATION**2)), float(1.0 / np.sqrt(np.sum(precisions)))
 
     def prior_precision(self) -> tuple[Array, Array]:
         """Mean and precision of the coefficients before data; the latter in units of the noise's precision."""
@@ -229,10 +229,10 @@ def shortened(statistics: Array) -> Array:
     return np.asarray(statistics / np.maximum(norms, 1.0)[:, None])
 
 
-def nearby(there: Array, here: Array) -> Array:
+def nearby(target: Array, start: Array) -> Array:
     """The next place, or one on the way if the step is long: it may be noise."""
-    step = there - here
-    return np.asarray(here + step * min(1.0, LONGEST / max(float(np.linalg.norm(step)), 1e-300)))
+    step = target - start
+    return np.asarray(start + step * min(1.0, LONGEST / max(float(np.linalg.norm(step)), 1e-300)))
 
 
 def combine(rounds: Sequence[Round], centre: Array, precision: Array, bend: float) -> Combined:
@@ -245,8 +245,8 @@ def combine(rounds: Sequence[Round], centre: Array, precision: Array, bend: floa
     used = rounds[1:]
     spread = np.trace(np.linalg.inv(newest.precision) @ np.linalg.inv(newest.precision)) / side
     shares = [
-        1.0 / (each.slope_noise**2 * spread + (0.5 * bend * np.sum((newest.mean - each.anchor[:side]) ** 2)) ** 2)
-        for each in used
+        1.0 / (one.slope_noise**2 * spread + (0.5 * bend * np.sum((newest.mean - one.anchor[:side]) ** 2)) ** 2)
+        for one in used
     ]
     return estimates(used, shares, centre, precision, bend)
 
@@ -256,17 +256,17 @@ def estimates(
 ) -> Combined:
     """Newton's step of each round, with the weights of all, averaged by their variances."""
     side, part = len(centre), np.array(shares) / np.sum(shares)
-    weight_noise = float(np.sqrt(np.sum([(q * each.weight_noise) ** 2 for q, each in zip(part, rounds, strict=True)])))
-    weight = sum(q * each.weight for q, each in zip(part, rounds, strict=True))
+    weight_noise = float(np.sqrt(np.sum([(q * one.weight_noise) ** 2 for q, one in zip(part, rounds, strict=True)])))
+    weight = sum(q * one.weight for q, one in zip(part, rounds, strict=True))
     whole = precision + raised(np.asarray(weight), weight_noise * np.sqrt(side))
     inverse = np.linalg.inv(whole)
     means, noises, errors = [], [], []
-    for each in rounds:
-        anchor = each.anchor[:side]
-        step = inverse @ (each.slope - precision @ (anchor - centre))
+    for one in rounds:
+        anchor = one.anchor[:side]
+        step = inverse @ (one.slope - precision @ (anchor - centre))
         around = step @ step * np.eye(side) + np.outer(step, step)
         means.append(anchor + step)
-        noises.append(inverse @ (each.slope_noise**2 * np.eye(side) + 0.5 * weight_noise**2 * around) @ inverse)
+        noises.append(inverse @ (one.slope_noise**2 * np.eye(side) + 0.5 * weight_noise**2 * around) @ inverse)
         errors.append((0.5 * bend * float(step @ step)) ** 2)
     exact = 1.0 / np.array([np.trace(noise) / side + error for noise, error in zip(noises, errors, strict=True)])
     exact /= exact.sum()
@@ -281,7 +281,7 @@ def misfit_of(means: Sequence[Array], noises: Sequence[Array], errors: Sequence[
         return 1.0
     side = len(mean)
     far = [
-        (each - mean) @ np.linalg.solve(noise + error * np.eye(side), each - mean)
-        for each, noise, error in zip(means, noises, errors, strict=True)
+        (estimate - mean) @ np.linalg.solve(noise + error * np.eye(side), estimate - mean)
+        for estimate, noise, error in zip(means, noises, errors, strict=True)
     ]
     return float(np.sum(far) / (side * (len(means) - 1)))

@@ -37,10 +37,10 @@ def pooled_rows(
     changed = points.copy()
     changed[:, used] = others
     kept = {name: columns.get(name, column) for name, column in table.columns.items()}
-    told = replace(table, columns=kept)
-    check_levels(told, changed, least, persons)
-    check_combinations(told, changed, having, minima)
-    return kept, larger_sites(told, changed, least, persons), remarks
+    pooled_table = replace(table, columns=kept)
+    check_levels(pooled_table, changed, least, persons)
+    check_combinations(pooled_table, changed, having, minima)
+    return kept, larger_sites(pooled_table, changed, least, persons), remarks
 
 
 def check_levels(table: Table, points: Array, least: int, persons: Persons) -> None:
@@ -80,8 +80,8 @@ def larger_sites(table: Table, points: Array, least: int, persons: Persons) -> A
     if table.varying:
         changed[:, width] = larger_groups(points[:, width], np.ones(len(points), dtype=np.bool_), least, persons)
     for site in np.unique(changed[:, width]) if table.within else ():
-        here = same(changed[:, width], site)
-        changed[here, width + 1] = larger_groups(changed[:, width + 1], here, least, persons)[here]
+        at_site = same(changed[:, width], site)
+        changed[at_site, width + 1] = larger_groups(changed[:, width + 1], at_site, least, persons)[at_site]
     return changed
 
 

@@ -271,16 +271,16 @@ class Table:
         if (weights < 0).any():
             raise InvalidData(f"The weights '{self.weights}' must be numbers from 0 on.")
         if self.stack is None:
-            constant, each = np.zeros(len(points)), np.arange(len(points))
-            return Rows(self.matrix(points), values[self.target], offset, weights, constant, each)
+            constant, rows = np.zeros(len(points)), np.arange(len(points))
+            return Rows(self.matrix(points), values[self.target], offset, weights, constant, rows)
         stacked = self.stack.every(len(points)) if every else self.stack.rows(values[self.target], values)
-        of, matrix = stacked.observation, self._at_levels(points, stacked.observation, stacked.level)
-        added = offset[of] + stacked.offset
+        observation, matrix = stacked.observation, self._at_levels(points, stacked.observation, stacked.level)
+        added = offset[observation] + stacked.offset
         if stacked.minus is not None:
-            apart = np.flatnonzero(~np.isnan(stacked.minus))
-            matrix[apart] -= self._at_levels(points, of[apart], stacked.minus[apart])
-            added[apart] = 0.0
-        return Rows(matrix, stacked.target, added, weights[of], stacked.constant, of)
+            differences = np.flatnonzero(~np.isnan(stacked.minus))
+            matrix[differences] -= self._at_levels(points, observation[differences], stacked.minus[differences])
+            added[differences] = 0.0
+        return Rows(matrix, stacked.target, added, weights[observation], stacked.constant, observation)
 
     def _at_levels(self, points: Array, observation: NDArray[np.intp], level: Array) -> Array:
         """The design matrix of some observations at these levels of the stack."""

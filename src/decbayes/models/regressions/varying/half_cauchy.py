@@ -97,11 +97,11 @@ class HalfCauchy:
         if not all(family.contains(before + row[None, :-1]) for row in sums):
             raise NotCalibrated("The sums on the grid are damaged: no rows add up to them.")
         height = np.array([family.log_partition(before + row[None, :-1]) + row[-1] for row in sums])
-        found: dict[str, list[Array]] = {}
+        quantiles: dict[str, list[Array]] = {}
         for scan in self.scans:
-            here, height = np.split(height, [len(scan.values)])
-            found.setdefault(scan.grouping.factor, []).append(scan.quantiles(here))
-        return {factor: np.concatenate(columns, axis=1) for factor, columns in found.items()}
+            heights, height = np.split(height, [len(scan.values)])
+            quantiles.setdefault(scan.grouping.factor, []).append(scan.quantiles(heights))
+        return {factor: np.concatenate(columns, axis=1) for factor, columns in quantiles.items()}
 
     @cached_property
     def scans(self) -> tuple[Scan, ...]:
@@ -152,15 +152,21 @@ def half_cauchy(deviations: Array) -> Array:
 
 
 def student_steps(count: int, side: int) -> Array:
-    """(count, side): values that are spread as Student's t with two degrees of freedom, evenly and the same everywhere.
+    """(count, side): quasi-random values of Student's t with two degrees of freedom."""
+    share = even_points(count, side)
+    return np.asarray((2.0 * share - 1.0) / np.sqrt(2.0 * share * (1.0 - share)))
 
-    Additive recurrence in the unit cube, with powers of the root of r^(side + 1) = r + 1.
+
+def even_points(count: int, side: int) -> Array:
+    """(count, side): evenly spread points in the unit cube, the same everywhere.
+
+    An additive recurrence whose steps are powers of the root of xˢ⁺¹ = x + 1, the golden ratio if s is 1: no dimension
+    repeats another.
     """
     root = 2.0
     for _ in range(60):
         root = (1.0 + root) ** (1.0 / (side + 1))
-    share = (0.5 + np.arange(1, count + 1)[:, None] * root ** -np.arange(1.0, side + 1)) % 1.0
-    return np.asarray((2.0 * share - 1.0) / np.sqrt(2.0 * share * (1.0 - share)))
+    return np.asarray((0.5 + np.outer(np.arange(1, count + 1), root ** -np.arange(1.0, side + 1))) % 1.0)
 
 
 def partial_correlations(correlation: Array) -> Array:
@@ -176,8 +182,8 @@ def of_partial(partial: Array, side: int) -> Array:
     for row in range(side):
         left = np.ones(len(partial))
         for column in range(row):
-            here = partial[:, next(places)]
-            root[:, row, column] = here * np.sqrt(left)
-            left = left * (1.0 - here**2)
+            correlation = partial[:, next(places)]
+            root[:, row, column] = correlation * np.sqrt(left)
+            left = left * (1.0 - correlation**2)
         root[:, row, row] = np.sqrt(left)
     return root @ np.swapaxes(root, -1, -2)

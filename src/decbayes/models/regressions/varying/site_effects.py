@@ -156,12 +156,12 @@ class SiteEffects:
     def squares(self, moments: Moments) -> tuple[Array, ...]:
         """(G, V, V): E[τuuᵀ] of each group of each grouping."""
         outside = of_groups(moments, len(self.outer.shift))
-        own = self.outer.squares(outside)
+        of_sites = self.outer.squares(outside)
         if self.inner is None:
-            return (own,)
+            return (of_sites,)
         within = self.outer.inside(outside)
-        each = Moments(within.weight, within.first[self.parents], within.second[self.parents])
-        return own, self.inner.squares(each)
+        of_parents = Moments(within.weight, within.first[self.parents], within.second[self.parents])
+        return of_sites, self.inner.squares(of_parents)
 
     def coefficients(self, mean: Array, covariance: Array) -> tuple[Array, Array]:
         """(G, D) and (G, D, D): mean and covariance of the coefficients of each finest group, given those of β."""
@@ -191,7 +191,10 @@ class SiteEffects:
         nothing = self._statistics(Moments(0.0, np.zeros(side), np.zeros((side, side))))
         parts = [Moments(unit[0], unit[1 : 1 + side], unit[1 + side :].reshape(side, side)) for unit in units]
         linear = [self._statistics(Moments(weight, first, symmetrised(second))) for weight, first, second in parts]
-        crossed = [np.stack([each[place] - nothing[place] for each in linear], axis=1) for place in range(len(nothing))]
+        crossed = [
+            np.stack([statistics[place] - nothing[place] for statistics in linear], axis=1)
+            for place in range(len(nothing))
+        ]
         steps = []
         for place, grouping in enumerate(self.groupings):
             size = NUDGE * float(np.abs(self.priors[place]).max())
@@ -206,7 +209,7 @@ class SiteEffects:
 
     def at(self, place: int, prior: Array) -> "SiteEffects":
         """The same rows with another Λ for one grouping."""
-        return replace(self, priors=tuple(prior if at == place else each for at, each in enumerate(self.priors)))
+        return replace(self, priors=tuple(prior if at == place else other for at, other in enumerate(self.priors)))
 
     def _statistics(self, moments: Moments) -> list[Array]:
         pairs = zip(self.groupings, self.squares(moments), strict=True)

@@ -88,8 +88,8 @@ class Grouping:
     def bound(self, natural: Mapping[str, Array], before: Mapping[str, Array], squares: Array) -> float:
         """The terms of the bound from E[log p(u | Λ)] of all groups and from Λ, without ½ log 2π per entry."""
         summed = float(np.sum(self.precision(natural) * squares.sum(axis=0)))
-        own = 0.5 * (len(squares) * self.log_determinant(natural) - summed)
-        return own - self.family.kl(natural[self.factor], before[self.factor])
+        deviations = 0.5 * (len(squares) * self.log_determinant(natural) - summed)
+        return deviations - self.family.kl(natural[self.factor], before[self.factor])
 
     def uncertain(self, natural: Mapping[str, Array], contribution: Array) -> Array:
         """(V,): the variance of the mean of all groups' deviations that is due to uncertainty of Λ.
@@ -154,11 +154,11 @@ class Variation:
 
     def updated(self, before: Mapping[str, Array], squares: tuple[Array, ...]) -> dict[str, Array]:
         pairs = zip(self.groupings, squares, strict=True)
-        return {grouping.factor: grouping.updated(before, each) for grouping, each in pairs}
+        return {grouping.factor: grouping.updated(before, square) for grouping, square in pairs}
 
     def bound(self, natural: Mapping[str, Array], before: Mapping[str, Array], squares: tuple[Array, ...]) -> float:
         pairs = zip(self.groupings, squares, strict=True)
-        return sum(grouping.bound(natural, before, each) for grouping, each in pairs)
+        return sum(grouping.bound(natural, before, square) for grouping, square in pairs)
 
     def widening(self, natural: Mapping[str, Array], contribution: Mapping[str, Array], covariance: Array) -> Array:
         """(D,): how many times wider coefficients are because Λ is uncertain; 1 where nothing varies."""

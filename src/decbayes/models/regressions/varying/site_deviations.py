@@ -20,7 +20,7 @@ GROUPS = 4
 
 
 @dataclass(frozen=True, eq=False)
-class OwnParts:
+class SiteDeviations:
     """What varies in one regression."""
 
     model: "Regression"
@@ -46,8 +46,8 @@ class OwnParts:
         # The statistics of Λ are the last ones of each factor.
         ends = np.cumsum(sizes)[1:]
         places = [np.arange(end - len(part), end) for end, part in zip(ends, crossed, strict=True)]
-        for place, shown in zip(places, crossed, strict=True):
-            information[place, statistics], information[statistics, place] = shown, shown.T
+        for place, response in zip(places, crossed, strict=True):
+            information[place, statistics], information[statistics, place] = response, response.T
         information[np.ix_(np.concatenate(places), np.concatenate(places))] = np.concatenate(between)
         return information
 
@@ -61,7 +61,9 @@ class OwnParts:
             effects, groups = self.given(posterior, known)
             names = model.table.names(points)
             sites = effects.outer.coefficients(mean, covariance)
-            unseen = np.array([model.variation.added(natural, each, inner=True) for each in sites[1]])
+            unseen = np.array(
+                [model.variation.added(natural, covariance_of_site, inner=True) for covariance_of_site in sites[1]]
+            )
             means, covariances = np.append(sites[0], means, axis=0), np.append(unseen, covariances, axis=0)
             places = places_among([names[:, 0]], [groups.sites])
             if effects.inner is not None:
@@ -76,8 +78,8 @@ class OwnParts:
 
     def made_up(self, size: int, rows: int) -> Array:
         """(N, groupings): numbers of sites with `rows` rows each, and of groups inside them."""
-        depth, each = len(self.model.variation.groupings), np.arange(size)
-        return np.column_stack([each // rows, each // max(rows // GROUPS, 1)])[:, :depth].astype(np.float64)
+        depth, row = len(self.model.variation.groupings), np.arange(size)
+        return np.column_stack([row // rows, row // max(rows // GROUPS, 1)])[:, :depth].astype(np.float64)
 
     def drawn(self, parameters: Mapping[str, Any], rows: Rows, points: Array, rng: np.random.Generator) -> Array:
         """(rows,): what deviations drawn for the groups of rows add to xβ, in deviations of the noise."""
