@@ -132,7 +132,5 @@ def of_terms(labels: tuple[str, ...], matrix: Array, levels: list[int]) -> Itera
     always = matrix[:, levels].sum(axis=1)
     without = [name for name, places in factors.items() if (matrix[:, places].sum(axis=1) == always).all()]
     if without and levels:
-        without_reference = f"No row is in the reference category of {', '.join(without)}."
-        yield Remark(
-            "missing category", without_reference, "Others say how the rest compares with it.", severity="note"
-        )
+        what = f"No row is in the reference category of {', '.join(without)}."
+        yield Remark("missing category", what, "Others say how the rest compares with it.", severity="note")

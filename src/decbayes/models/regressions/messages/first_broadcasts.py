@@ -59,10 +59,7 @@ class FirstBroadcasts:
         narrow = np.full(side, min(widest, outcome.narrow))
         wider = [np.where(slopes, variance, level) for variance in variances]
         centre, _ = outcome.moments(outcome.prior(side, self.model))
-        return tuple(
-            Quadratic(centre / variance_of_each, np.diag(1.0 / variance_of_each))
-            for variance_of_each in (narrow, *wider)
-        )
+        return tuple(Quadratic(centre / diagonal, np.diag(1.0 / diagonal)) for diagonal in (narrow, *wider))
 
     @cached_property
     def levels(self) -> Array | None:
@@ -133,16 +130,16 @@ class FirstBroadcasts:
 
         Half steps, since whole ones oscillate where rows say little.
         """
-        structure, believed_now, moved = self.model.structure, fitted, np.inf
+        structure, current, moved = self.model.structure, fitted, np.inf
         for _ in range(SETTLING):
-            contributed = Posterior.from_natural(structure, climb.contributed(believed_now.natural))
-            step = self._anchored(contributed, anchor).natural[FACTOR] - believed_now.natural[FACTOR]
+            contributed = Posterior.from_natural(structure, climb.contributed(current.natural))
+            step = self._anchored(contributed, anchor).natural[FACTOR] - current.natural[FACTOR]
             if not np.abs(step).max() < moved:
                 break
-            believed, sent, moved = believed_now, contributed, float(np.abs(step).max())
+            believed, sent, moved = current, contributed, float(np.abs(step).max())
             if moved < STEP:
                 break
-            believed_now = Posterior.from_natural(structure, {FACTOR: believed_now.natural[FACTOR] + 0.5 * step})
+            current = Posterior.from_natural(structure, {FACTOR: current.natural[FACTOR] + 0.5 * step})
         return believed, sent
 
     def beliefs(self, posterior: Posterior) -> list[Posterior]:
