@@ -1,4 +1,4 @@
-"""Mix-ups between sites, from what they found in their columns: other units, codes for missing values, typos."""
+"""Mix-ups between sites, detected from what their columns hold: other units, codes for missing values, typos."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -10,22 +10,22 @@ from decbayes.base.arguments import some
 from decbayes.columns.column import Column
 from decbayes.columns.kinds import Missing
 
-# A real column of one site is unlike those of others if its scale is so many times theirs, or they its, and its centre
-# is so many of their scales away, up if the scale is larger. Patients differ by less; kPa and mmHg, or 999 for missing
-# values, by more.
+# A real column of one site is unlike those of others if scales differ by more than this factor, and its centre is more
+# than this many of their scales away, upwards if its scale is larger. Patients differ by less; kPa and mmHg, or 999 for
+# missing values, by more.
 SCALES, AWAY = 4.0, 2.0
-# Pounds and kilograms, or degrees, are nearer to each other: then centres differ by at least this factor, and scales by
-# the same one, or centres lie so far apart that nobody is both here and there.
+# Pounds and kilograms, or degrees, are closer: then centres must differ by at least this factor and scales by the same
+# one, or centres must be so far apart that the distributions do not overlap.
 FACTOR, THE_SAME, FURTHER, BEYOND = 1.5, 1.3, 4.0, 10.0
-# Nobody is asked whose centre is less than so many times as far from that of the others as half of these are.
+# A site is not asked if its centre is less than this many times as far from the others' as half of theirs are.
 USUAL = 3.0
 ALIKE = 0.85
-# Shorter ones are codes: "AB" is not "BA".
+# Shorter categories are codes: "AB" is not "BA".
 SHORTEST = 4
 
 
 def unlike(sites: Mapping[str, Mapping[str, Column]]) -> list[str]:
-    """A line for each column in which a site looks as if it meant something else: `sites` are their columns by name.
+    """A line for each column in which a site seems to mean something else; `sites` are their columns by name.
 
     >>> units = {"a": (131, 15), "b": (126, 13), "c": (17.3, 2)}
     >>> sites = {name: {"pressure": db.columns.Gaussian(*unit)} for name, unit in units.items()}
@@ -53,7 +53,7 @@ def other_kinds(name: str, sites: Mapping[str, Column]) -> Iterator[str]:
 
 
 def other_units(name: str, sites: Mapping[str, Column]) -> Iterator[str]:
-    """The site that is most unlike all others, if one is."""
+    """The site that is most unlike all others, if any."""
     units = {site: column.zero_and_unit for site, column in sites.items() if column.factor == "real"}
     apart = []
     for site, (centre, scale) in units.items() if len(units) > 1 else ():
@@ -84,7 +84,7 @@ def in_other_units(centre: float, scale: float, middle: float, usual: float) -> 
 
 
 def typos(name: str, sites: Mapping[str, Column]) -> Iterator[str]:
-    """Categories of one site that look like one that it lacks and others have."""
+    """Categories at one site that resemble a category of others which this site lacks."""
     entries = {site: set(column.entries) for site, column in sites.items() if column.factor == "categorical"}
     for site, entered in entries.items():
         others = [categories for other, categories in entries.items() if other != site]
@@ -102,7 +102,7 @@ def simple(text: str) -> str:
 
 
 def swapped(word: str, other: str) -> bool:
-    """Whether the letters of a word are those of another: "mael" is "male", which "female" is not."""
+    """Whether two words have the same letters: "mael" and "male", but not "female"."""
     return len(word) >= SHORTEST and sorted(word) == sorted(other)
 
 

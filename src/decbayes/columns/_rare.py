@@ -10,24 +10,24 @@ from decbayes.columns.cells import Array
 from decbayes.columns.column import Having, too_few
 
 OTHER = "other"
-"""The category that takes the place of all that are too rare to show."""
+"""The category that replaces all that are too rare to show."""
 
 
 @dataclass(frozen=True)
 class RareCategories:
-    """Categories that too few persons of a site have, and the one that they count as.
+    """Categories of a site with too few persons, and the one that they count as.
 
-    If all of them together are too few for an "other" that may be seen, they count as the most common category: a
-    handful of persons hardly changes it, and no common category is lost. Otherwise they are "other", and so are the
-    next rarest until "other" itself is not rare. Predictors take the second way: there, persons in the wrong category
-    bias its coefficient more than an "other" of unlike ones does.
+    If all of them together are too few for a visible "other", they count as the most common category: a handful of
+    persons hardly changes it, and no common category is lost. Otherwise they are "other", and so are the next rarest
+    until "other" itself is not rare. Predictors always use "other": persons in the wrong category bias its coefficient
+    more than a mixed "other" does.
 
     Args:
         names: all categories.
         hidden: which of them are hidden.
         asked: how many are rare.
         target: what all of them count as.
-        more: how many others, which some have, are hidden with them.
+        more: how many further categories, which some persons have, are hidden with them.
     """
 
     names: Sequence[str]
@@ -40,7 +40,7 @@ class RareCategories:
     def of(
         cls, numbers: Array, names: Sequence[str], persons: Having, least: Array, *, apart: bool = False
     ) -> "RareCategories | None":
-        """What must be hidden in a column of categories, given as numbers; None if nothing must.
+        """What must be hidden in a column of categories, given as numbers; None if nothing.
 
         `apart` keeps rare ones out of the most common category.
         """
@@ -74,7 +74,7 @@ class RareCategories:
         return self.target if self.hidden[place] else self.names[place]
 
     def __str__(self) -> str:
-        """For the file as well: the same words whichever categories are rare, and however many."""
+        """Also for the file: the same words whichever categories are rare, and however many."""
         if self.target != OTHER:
             return "rare categories count as the most common one"
         return f"rare categories count as '{OTHER}'" + (", with common ones to hide them" if self.more else "")

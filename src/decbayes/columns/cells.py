@@ -1,4 +1,4 @@
-"""Single values of tables: which are missing, which are numbers, what they are called, how precisely they are given."""
+"""Single values of tables: missing values, numbers, names of categories, precision."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from decbayes.errors import InvalidData
 Array = NDArray[np.float64]
 Raw = NDArray[Any]
 
-# What a yes and a no may be called where a file has words for them.
+# Words for yes and no in files.
 TRUE, FALSE = {"1", "true", "yes"}, {"0", "false", "no"}
 
 
@@ -24,7 +24,7 @@ def refuse(wrong: NDArray[np.bool_], what: str) -> None:
 
 
 def as_numbers(values: Raw) -> Array:
-    """Numbers, NaN where one is missing."""
+    """Numbers; NaN if missing."""
     if values.dtype.kind in "buif":
         return values.astype(np.float64)
     if values.dtype.kind in "mMcV":
@@ -45,7 +45,7 @@ def number_of(value: Any) -> float:
 
 
 def seen(values: Raw) -> Array:
-    """The numbers that are not missing; there must be at least one."""
+    """The numbers that are not missing; at least one."""
     numbers = as_numbers(values)
     numbers = numbers[np.isfinite(numbers)]
     if not len(numbers):
@@ -54,7 +54,7 @@ def seen(values: Raw) -> Array:
 
 
 def is_missing(value: Any) -> bool:
-    """None, NaN, and what pandas calls NA or NaT."""
+    """None, NaN, and pandas' NA and NaT."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     if isinstance(value, np.datetime64 | np.timedelta64):
@@ -70,17 +70,17 @@ def yes_or_no(value: Any) -> float:
 
 
 def text_of(value: Any) -> str:
-    """A category's name: 2, 2.0 and "2" are one."""
+    """A category's name: 2, 2.0 and "2" are the same."""
     if isinstance(value, float | np.floating) and float(value).is_integer():
         return str(int(value))
     if isinstance(value, np.datetime64):
-        # Whatever the unit in which a frame counts time.
+        # Independent of the unit in which a frame counts time.
         return str(value.astype("datetime64[us]").item())
     return str(value).strip()
 
 
 def in_order(by_text: dict[str, Any]) -> list[str]:
-    """Names in the order of the numbers they are, or of the alphabet."""
+    """Names in numerical order if they are numbers, else in alphabetical order."""
     try:
         return sorted(by_text, key=float)
     except ValueError:
@@ -88,12 +88,12 @@ def in_order(by_text: dict[str, Any]) -> list[str]:
 
 
 def rounded(value: float) -> float:
-    """Three digits: enough for a unit, and all that need leave a site."""
+    """Three digits: enough for a unit, and all that needs to leave a site."""
     return float(f"{value:.3g}")
 
 
 def rounded_to(scale: float, value: float) -> float:
-    """As exact as a tenth of the scale needs, or coarser."""
+    """Round to about a tenth of the scale."""
     digits = 1 - int(np.floor(np.log10(scale)))
     return round(value, digits)
 

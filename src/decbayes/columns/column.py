@@ -1,4 +1,4 @@
-"""What a kind of column brings: all that the rest of the package needs to know of it. Defaults suit numbers."""
+"""The protocol of a kind of column: all that the rest of the package needs to know. Defaults suit numbers."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -12,19 +12,19 @@ from decbayes.base.arguments import is_number
 from decbayes.columns.cells import Array, Raw
 from decbayes.errors import InvalidStructure
 
-# The counts of three values follow from N, Σx and Σx²; those of more do not.
+# N, Σx and Σx² determine the counts of up to three values, but not of more.
 SOLVABLE = 3
 
 Having = Callable[[NDArray[np.bool_]], Array]
-"""How many persons some rows are about, and how many of these have each outcome: never numbers that are too small."""
+"""The number of persons behind some rows, and of those with each outcome."""
 
 
 @dataclass(frozen=True)
 class Column(ABC):
-    """One column: `coded` turns its values into numbers, NaN where one is missing; `decoded` is the way back.
+    """One column: `coded` turns its values into numbers, NaN if missing; `decoded` is the inverse.
 
     A subclass needs a `kind`, `coded`, `found_in`, `agreed` and `made_up`; its fields are what sites must agree on.
-    Everything else has a default that suits numbers. `factor` says how values are distributed within a component:
+    Everything else has a default that suits numbers. `factor` is the distribution of values within a component:
 
     | factor          | distribution              | what it reads from the column     |
     |-----------------|---------------------------|-----------------------------------|
@@ -33,7 +33,7 @@ class Column(ABC):
     | `"yes_no"`      | Bernoulli                 |                                   |
     | `"categorical"` | one of several categories | `entries`                         |
 
-    or it is a `decbayes.models.tables.factors.ColumnFactor` with a likelihood of its own.
+    or it is a `decbayes.models.tables.factors.ColumnFactor` with its own likelihood.
 
     >>> db.columns.Gaussian(centre=50, scale=20).coded(np.array(["71", None, "33.5"]))
     array([71. ,  nan, 33.5])
@@ -51,7 +51,7 @@ class Column(ABC):
     """Whether its numbers in a regression are 0 or 1."""
 
     as_predictor: ClassVar[str] = ""
-    """The kind that it is taken as where it predicts another column, unless its own kind was asked for."""
+    """The kind that it is read as by default if it predicts another column."""
 
     @abstractmethod
     def coded(self, values: Raw) -> Array:
@@ -64,19 +64,19 @@ class Column(ABC):
     @classmethod
     @abstractmethod
     def found_in(cls, values: Raw) -> "Column":
-        """The column whose values these are."""
+        """The column that has these values."""
 
     @classmethod
     @abstractmethod
     def agreed(cls, columns: Sequence[Any]) -> "Column":
-        """The column that several sites have, from what each has found in its own data."""
+        """The common column of several sites, from what each has found in its own data."""
 
     @abstractmethod
     def made_up(self, size: int, rng: np.random.Generator) -> Array:
-        """Coded values that the column might hold, for simulations."""
+        """Plausible coded values, for simulations."""
 
     def details(self) -> list[Any]:
-        """What sites must agree on beside the kind, as plain values."""
+        """What sites must agree on besides the kind, as plain values."""
         return list(astuple(self))
 
     def text(self) -> str:
@@ -84,19 +84,19 @@ class Column(ABC):
         return ", ".join(f"{field.name} {getattr(self, field.name):g}" for field in fields(self))
 
     def doubts(self, values: Raw, *, piled: bool = False) -> str:
-        """Why these values are rather of another kind, as a question; or what else is doubtful, and what to do.
+        """Why these values may be of another kind, as a question; or what else is doubtful, and what to do.
 
-        If they may be `piled`, as times are at the end of follow-up, one value in many rows is no reason.
+        In `piled` columns, such as times at the end of follow-up, one value in many rows is no reason for doubt.
         """
         return ""
 
     def pooled(
         self, numbers: Array, persons: Having, least: Array, *, agreed: bool, predictor: bool = False
     ) -> tuple["Column", Array, str]:
-        """The column, its coded values without those that fewer than the `least` persons have, and what was changed.
+        """The column, its coded values without those of fewer than the `least` persons, and what was changed.
 
-        The kind and the categories of an `agreed` column stay. A `predictor` explains an outcome: its rare values must
-        not be taken for common ones where that can be avoided. InvalidData says why rare values cannot be hidden.
+        The kind and the categories of an `agreed` column stay. A `predictor` explains an outcome: its rare values
+        should not be taken for common ones if that can be avoided. InvalidData says why rare values cannot be hidden.
         """
         values, times = np.unique(numbers[~np.isnan(numbers)], return_counts=True)
         if not len(values):
@@ -119,12 +119,12 @@ class Column(ABC):
         return self if agreed else type(self).found_in(changed), changed, change
 
     def unagreed(self, values: Raw) -> int:
-        """How many values are not among the agreed ones, and count as something else."""
+        """The number of values that are not agreed on and count as something else."""
         return 0
 
     @property
     def entries(self) -> tuple[str, ...]:
-        """The categories that a profile has one row for; one without a name where there are none."""
+        """The categories that a profile has one row for; one without a name if there are none."""
         return ("",)
 
     def shown(self, numbers: Array) -> Array:
@@ -132,7 +132,7 @@ class Column(ABC):
         return numbers
 
     def typical_deviation(self, mean: float) -> float:
-        """How far coded values are usually from their mean: the unit in which components stand out."""
+        """The typical distance of coded values from their mean: the unit in which components stand out."""
         return float(np.sqrt(mean * (1 - mean))) or 1.0 if self.shown_as_share else self.zero_and_unit[1]
 
     @property
@@ -141,16 +141,16 @@ class Column(ABC):
         return 0.0, 1.0
 
     def contrasts(self, numbers: Array) -> Array:
-        """(N, labels): coded values as a regression multiplies them with its coefficients."""
+        """(N, labels): coded values as a regression multiplies them by its coefficients."""
         zero, unit = self.zero_and_unit
         return np.asarray((numbers[:, None] - zero) / unit)
 
     def contrast_labels(self, name: str) -> list[str]:
-        """What the coefficients belong to, where the column is called that."""
+        """The labels of the coefficients, given the column's name."""
         return [name]
 
     def largest_contrast(self, value: float) -> float:
-        """How large a number in a regression can be, if coded values are within ±`value`."""
+        """The largest number in a regression, if coded values are within ±`value`."""
         zero, unit = self.zero_and_unit
         return 1.0 if self.flag else (value + abs(zero)) / unit
 
@@ -161,7 +161,7 @@ def too_few(having: Array, least: Array) -> NDArray[np.bool_]:
 
 
 def rare_values(numbers: Array, values: Array, persons: Having, least: Array) -> NDArray[np.bool_]:
-    """Which of the values of a column of numbers too few persons have, if sums over rows would tell how many."""
+    """Which values of a numeric column too few persons have, if sums over rows would reveal how many."""
     if len(values) > SOLVABLE:
         return np.zeros(len(values), dtype=np.bool_)
     return too_few(np.array([persons(numbers == value)[:1] for value in values]), least[:1])

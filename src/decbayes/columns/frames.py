@@ -1,4 +1,4 @@
-"""Data frames in and out: pandas, Polars, Arrow, mappings of columns and whatever else names its columns."""
+"""Data frames in and out: pandas, Polars, Arrow, mappings of columns and anything else that names its columns."""
 
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -19,17 +19,17 @@ Columns = Mapping[str, Column]
 
 
 def warn(text: str) -> None:
-    """A warning, if there is no other listener."""
+    """Issue a warning."""
     warnings.warn(text, stacklevel=4)
 
 
 def is_frame(data: Any) -> bool:
-    """Whether the data names its columns."""
+    """Whether the data name their columns."""
     return not isinstance(data, np.ndarray | list | tuple) and bool(names_in(data))
 
 
 def names_in(frame: Any) -> tuple[str, ...]:
-    """The names of a frame's columns, none if it is not a frame."""
+    """The names of a frame's columns; none if it is not a frame."""
     return tuple(map(str, keys_in(frame)))
 
 
@@ -51,9 +51,9 @@ def column_in(frame: Any, name: str) -> Any:
 
 
 def values_in(frame: Any, name: str) -> Raw:
-    """One column of a frame, as NumPy has it."""
+    """One column of a frame, as a NumPy array."""
     column = column_in(frame, name)
-    # Arrow keeps categories apart from where they occur.
+    # Arrow stores categories separately.
     column = column.cast(column.type.value_type) if hasattr(getattr(column, "type", None), "value_type") else column
     values = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
     if values.ndim != 1:
@@ -62,15 +62,15 @@ def values_in(frame: Any, name: str) -> Raw:
 
 
 def rows_in(frame: Any) -> int:
-    """How many rows a frame has."""
+    """The number of rows of a frame."""
     return len(values_in(frame, names_in(frame)[0]))
 
 
 def coded(frame: Any, columns: Columns) -> Array:
-    """The agreed columns of a frame as one matrix of numbers, NaN where a value is missing.
+    """The agreed columns of a frame as one matrix of numbers, NaN if a value is missing.
 
     `frame` is a data frame of pandas, Polars or Arrow, or a mapping of names to values. `columns` are those to use;
-    others are left out.
+    others are ignored.
 
     >>> columns = {"sex": db.columns.Categorical("f", "m"), "age": db.columns.Gaussian(50, 20)}
     >>> db.columns.coded({"age": [71, None], "sex": ["m", "f"], "name": ["Kim", "Jo"]}, columns)
@@ -118,7 +118,7 @@ def pooled(
     agreed: bool,
     predictors: bool = False,
 ) -> tuple[dict[str, Column], Array, list[str]]:
-    """Columns and a matrix of their values without what fewer than the `least` persons have; and what was changed.
+    """Columns and their values without those of fewer than the `least` persons; and what was changed.
 
     `least` has one number for all persons, and one for those of each outcome that `persons` counts. `predictors`
     explain an outcome.
@@ -140,7 +140,7 @@ def pooled(
 
 
 def nearly_missing(numbers: Array, persons: Having, least: Array, *, agreed: bool) -> tuple[Array, str]:
-    """A column in which too few persons have a value counts as missing; also returns a text that says so."""
+    """Treat a column as missing if too few persons have a value; also return a text that says so."""
     known = persons(~np.isnan(numbers))[0]
     if not 0 < known < least[0]:
         return numbers, ""
@@ -168,15 +168,15 @@ def columns_of(
     piled: Collection[str] = (),
     report: Callable[[str], None] = warn,
 ) -> dict[str, Column]:
-    """What the columns of a frame hold, by their values.
+    """What the columns of a frame hold, inferred from their values.
 
-    Strings are categorical, true and false (or 0 and 1) are yes/no, whole numbers that begin at 0 or 1 are counts, all
+    Strings are categorical, true and false (or 0 and 1) are yes/no, integers that begin at 0 or 1 are counts, all
     others are real. Categories, and the agreed units of real columns, are taken from the values. A column without any
     value is `Missing`, which agrees with whatever other sites have.
 
     `kinds` names the kind of columns whose values mislead. `names` are the columns to use, if not all. `report` is
-    called with a sentence about each column that looks misread; by default that is a warning. In `piled` columns many
-    rows may have the same value, as times of patients do who are alive at the end of follow-up.
+    called with a sentence about each column that looks misread (default: a warning). In `piled` columns many rows may
+    have the same value, such as times of patients who are alive at the end of follow-up.
 
     >>> patients = {"age": [71, 20, 33], "sex": ["f", "m", "f"], "visits": [0, 3, 1], "ward": [1, 2, 1]}
     >>> db.columns.columns_of(patients, {"ward": "categorical"}, names=["sex", "visits", "ward"])
@@ -212,7 +212,7 @@ def found_column(name: str, frame: Any, kind: str | None) -> Column:
 
 
 def listed_categories(column: Any) -> list[Any]:
-    """The categories that a column lists itself, in its own order, whether or not they occur."""
+    """The categories that a column itself lists, in its own order, whether or not they occur."""
     listed: Any = getattr(getattr(column, "dtype", None), "categories", None)
     return list(listed) if hasattr(listed, "__len__") else []
 
@@ -238,7 +238,7 @@ def likely_kind(values: Raw) -> type[Column]:
 
 
 def agree(*sites: Columns) -> dict[str, Column]:
-    """The columns of several sites: all categories that any has, and one unit for each real column.
+    """The common columns of several sites: all categories that any has, and one unit for each real column.
 
     `sites` are what `columns_of` finds in the data of each: names, categories, and three rounded numbers for each real
     column. Nothing else has to leave a site.
@@ -267,7 +267,7 @@ def agreed_column(name: str, columns: Sequence[Column]) -> Column:
 
 
 def plain(columns: Columns) -> list[list[Any]]:
-    """Columns as lists of names, kinds and details, for files, charters and structures; `declared` is the way back.
+    """Columns as lists of names, kinds and details, for files, charters and structures; `declared` is the inverse.
 
     >>> db.columns.plain({"sex": db.columns.Categorical("f", "m"), "visits": db.columns.Poisson(2)})
     [['sex', 'categorical', 'f', 'm'], ['visits', 'count', 2.0]]
@@ -295,7 +295,7 @@ def declared(columns: Any) -> dict[str, Column]:
 
 
 def known(columns: Any) -> dict[str, Column]:
-    """Declared columns that a model can be about: none of them is missing at all sites."""
+    """Declared columns, refused if one of them is missing at all sites."""
     agreed = declared(columns)
     empty = [name for name, column in agreed.items() if column.kind == Missing.kind]
     if empty:

@@ -1,7 +1,7 @@
 """The kinds of columns that come with the package, and the registry of kinds.
 
-A kind of your own is one class and one line, and then works in tables, sequences, regressions, reports and on the
-command line:
+Your own kind is one class and one line, and then works in tables, sequences, regressions, reports and on the command
+line:
 
     @db.columns.register
     @dataclass(frozen=True)
@@ -36,15 +36,15 @@ from decbayes.columns.column import Column, Having, check_numbers, too_few
 from decbayes.columns.sums import Dispersion, Events
 from decbayes.errors import InvalidData, InvalidStructure
 
-# A posterior says something about every category; names and numbers of customers are none.
+# A posterior describes every category, so names and customer numbers are no categories.
 MOST_CATEGORIES = 1000
-# How many are listed in a message.
+# Categories to list in a message.
 FEW_CATEGORIES = 6
-# A real column with so few values, or with so large a share of one of them, is rather counts or categories.
+# A real column with so few values, or with such a share of one of them, is more likely counts or categories.
 FEW_VALUES, LARGE_SHARE = 8, 0.25
 EMPTY = "If so, leave these cells empty."
 GROUP = "decbayes.columns"
-"""The entry points under which installed packages offer kinds of columns of their own, NAME = "module:Class"."""
+"""The entry-point group of kinds in installed packages, NAME = "module:Class"."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Categorical(Column):
             )
 
     def coded(self, values: Raw) -> Array:
-        """Categories that were not agreed on are "other", if that is agreed."""
+        """Categories that were not agreed on count as "other", if that is agreed."""
         numbers = {category: float(number) for number, category in enumerate(self.categories)}
         unknown = numbers.get(OTHER, -1.0)
         known = [np.nan if is_missing(value) else numbers.get(text_of(value), unknown) for value in values]
@@ -108,9 +108,8 @@ class Categorical(Column):
     def pooled(
         self, numbers: Array, persons: Having, least: Array, *, agreed: bool, predictor: bool = False
     ) -> tuple[Column, Array, str]:
-        """Rare categories become "other"; if all of them together are rare, the most common category. A predictor that
-        may have an "other" keeps them apart.
-        """
+        """Rare categories become "other" or, if all of them together are rare, the most common category. Predictors
+        that may have an "other" always use it."""
         apart = predictor and (OTHER in self.categories or not agreed)
         rare = RareCategories.of(numbers, self.categories, persons, least, apart=apart)
         if rare is None:
@@ -126,7 +125,7 @@ class Categorical(Column):
         return column, np.where(np.isnan(numbers), np.nan, moved[np.nan_to_num(numbers).astype(np.intp)]), str(rare)
 
     def doubts(self, values: Raw, *, piled: bool = False) -> str:
-        """Numbers, but for a few slips: one of them makes all values categories."""
+        """Numbers apart from a few slips, one of which turns all values into categories."""
         numbers = np.array([number_of(value) for value in values if not is_missing(value)])
         known = numbers[~np.isnan(numbers)]
         if len(known) == len(numbers) or 2 * len(known) < len(numbers) or len(np.unique(known)) <= FEW_VALUES:
@@ -212,7 +211,7 @@ class YesNo(Column):
     def pooled(
         self, numbers: Array, persons: Having, least: Array, *, agreed: bool, predictor: bool = False
     ) -> tuple[Column, Array, str]:
-        """Where too few gave an answer, or too few of one outcome did, all count as the more common one."""
+        """If too few persons gave an answer, also among those of one outcome, all count as the more common one."""
         having = np.array([persons(numbers == answer) for answer in (0.0, 1.0)])
         if not too_few(having, least).any():
             return self, numbers, ""
@@ -225,7 +224,7 @@ class YesNo(Column):
 
 
 def far_apart(different: Array, times: Any) -> bool:
-    """Whether the largest or the smallest value occurs again and again, far from all others."""
+    """Whether the largest or the smallest value occurs repeatedly, far from all others."""
     if len(different) <= FEW_VALUES:
         return False
     for ends, rest in ((different[[-1, -2]], different[:-1]), (different[[0, 1]], different[1:])):
@@ -236,7 +235,7 @@ def far_apart(different: Array, times: Any) -> bool:
 
 
 def negative_codes(different: Array, times: Any) -> bool:
-    """Whether values are from 0 on but for some −9, −88, −999 and so on, which occur again and again."""
+    """Whether all values are at least 0 apart from repeated codes such as −9, −88 or −999."""
     below = different < 0
     codes = [set(f"{-value:g}") in ({"7"}, {"8"}, {"9"}) for value in different[below]]
     return bool(codes) and all(codes) and bool((times[below] > 1).any()) and len(different) > len(codes) + 1
@@ -251,7 +250,7 @@ def yes_first(codes: Array) -> Array:
 class Poisson(Column):
     """How often something happened: 0, 1, 2, …
 
-    `mean` is how often the prior expects it.
+    `mean` is the frequency that the prior expects.
 
     >>> db.columns.Poisson.found_in(np.array([0, 3, 1]))
     Poisson(mean=1.33)
@@ -296,9 +295,8 @@ class Poisson(Column):
 class Gaussian(Column):
     """A real number.
 
-    `centre` and `scale` are one agreed zero and one agreed unit for all sites. `resolution` is how finely it was
-    written down (1 if it was rounded to whole numbers). No class is then taken to be narrower than that, however many
-    equal values it has.
+    `centre` and `scale` are the agreed zero and unit of all sites. `resolution` is the precision of the values (1 if
+    they were rounded to integers). No class is taken to be narrower, however many equal values it has.
 
     >>> db.columns.Gaussian.found_in(np.array([71.5, 20.0, 33.5]))
     Gaussian(centre=42.0, scale=21.8, resolution=0.1)
@@ -337,7 +335,7 @@ class Gaussian(Column):
         return rng.normal(self.centre, self.scale, size=size)
 
     def doubts(self, values: Raw, *, piled: bool = False) -> str:
-        """A Gaussian class would shrink onto a value that occurs again and again."""
+        """A Gaussian class would shrink onto a value that occurs repeatedly."""
         numbers = seen(values)
         different, times = np.unique(numbers, return_counts=True)
         if negative_codes(different, times):
@@ -359,7 +357,7 @@ class Gaussian(Column):
 
 @dataclass(frozen=True)
 class Missing(Column):
-    """A column without any value at this site: the other sites know what it holds.
+    """A column without any value at this site; other sites know what it holds.
 
     >>> db.columns.columns_of({"age": [71.5, 20.0, 33.5], "height": [None, None, None]})["height"]
     Missing()
@@ -385,7 +383,7 @@ class Missing(Column):
 
 
 KINDS: dict[str, type[Column]] = {kind.kind: kind for kind in (Categorical, YesNo, Poisson, Gaussian, Missing)}
-"""The kinds of columns by the names that people write; those of other packages once they have been asked for."""
+"""The kinds of columns by name; those of other packages once they have been requested."""
 
 SUMS: dict[str, type[Column]] = {kind.kind: kind for kind in (Events, Dispersion)}
 SHIPPED = frozenset({*KINDS, *SUMS})
@@ -393,11 +391,10 @@ Kind = TypeVar("Kind", bound=type[Column])
 
 
 def register(kind: Kind) -> Kind:
-    """Make a kind of column known by its name to tables, regressions, files and the command line.
+    """Register a kind of column by name, for tables, regressions, files and the command line.
 
-    `kind` is a subclass of `Column`, or of a kind that is there already. `register` is also a class decorator. A
-    package does the same for all who install it with an entry point of the group "decbayes.columns",
-    KIND = "module:Class".
+    `kind` is a subclass of `Column`, or of an existing kind. `register` is also a class decorator. A package registers
+    for all who install it by an entry point of the group "decbayes.columns", KIND = "module:Class".
 
     >>> @db.columns.register
     ... class Stars(db.columns.Categorical):
@@ -414,7 +411,7 @@ def register(kind: Kind) -> Kind:
 
 
 def kind_named(name: str) -> type[Column]:
-    """The kind that people call that, here or in an installed package."""
+    """The kind of this name, in the package or in an installed one."""
     if name in SUMS:
         return SUMS[name]
     if name not in KINDS:
@@ -427,6 +424,6 @@ def kind_named(name: str) -> type[Column]:
 
 
 def named(numbers: Array, names: Sequence[Any]) -> Raw:
-    """The name of each number, None where it is missing."""
+    """The name of each number; None if missing."""
     names_and_none = np.array([*names, None], dtype=object)
     return np.asarray(names_and_none[np.where(np.isnan(numbers), -1, numbers).astype(np.intp)])

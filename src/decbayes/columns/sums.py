@@ -17,7 +17,7 @@ from decbayes.columns.cells import Array, Raw, rounded
 from decbayes.columns.column import Column
 from decbayes.errors import InvalidData, InvalidStructure
 
-# Cuts lie between events: the number of intervals, and the fewest events of each site in each.
+# Number of intervals between cuts, and the fewest events of each site in each.
 INTERVALS, LEAST = 6, 5
 MOST_SITES, MOST_STEPS = 10_000, 10_000
 
@@ -50,11 +50,11 @@ class Sums(Column):
 
 @dataclass(frozen=True)
 class Events(Sums):
-    """How many events each site has had until some times, and its time at risk: what cuts and a rate are made of.
+    """Each site's number of events by some times, and its time at risk: the basis of cuts and a rate.
 
-    A part is (time at risk, end, (time, events until then), …). Times have two digits, whatever the data are, and at
-    least five persons have an event between two of them, so that no event can be singled out. At least five persons
-    without an event are observed until the end, after which there are no cuts.
+    A part is (time at risk, end, (time, events until then), …). Times have two digits, whatever the data, and at least
+    five persons have an event between two of them, so that no event can be singled out. At least five persons without
+    an event are observed until the end, after which there are no cuts.
 
     >>> events = Events((300.0, 30.0, (10.0, 6), (20.0, 12), (30.0, 18)), (200.0, 30.0, (12.0, 5), (28.0, 10)))
     >>> events.cuts, events.rate
@@ -71,7 +71,7 @@ class Events(Sums):
 
     @classmethod
     def of(cls, times: Array, events: Array, persons: NDArray[Any], at_risk: float, *, least: int = LEAST) -> "Events":
-        """The counts of one site, where steps in which fewer than `least` persons have an event join the next."""
+        """The counts of one site; steps in which fewer than `least` persons have an event join the next."""
         seen, happened = np.array([coarser(time) for time in times]), events == 1.0
 
         def enough(rows: NDArray[np.bool_]) -> bool:
@@ -97,10 +97,10 @@ class Events(Sums):
 
     @property
     def cuts(self) -> tuple[float, ...]:
-        """Times with about as many events of all sites between each two, and enough of each site that has events.
+        """Times with about the same number of events between them, and enough events of each site that has any.
 
-        Counts are interpolated between a site's steps and added over sites. Then cuts are left out, at the smallest
-        interval first, until each site has a whole step between any two. If none is left, there may be some elsewhere.
+        Counts are interpolated between a site's steps and added over sites. Then cuts are removed, at the smallest
+        interval first, until each site has a whole step between any two. If none is left, others may be possible.
         """
         sites = [np.array([(0.0, 0.0), *steps]) for _, _, *steps in self.parts if steps]
         if not sites:
@@ -143,7 +143,7 @@ class Dispersion(Sums):
 
     @classmethod
     def of(cls, extra: float, squares: float) -> "Dispersion":
-        """The sums of one site, as far as they need leave it."""
+        """The sums of one site, rounded as far as possible."""
         return cls((rounded(extra), rounded(squares)))
 
     @property
@@ -162,7 +162,7 @@ def columns_among(rows: dict[str, Column]) -> dict[str, Column]:
 
 
 def coarser(time: float) -> float:
-    """The next time with two digits: a grid that is the same at all sites, whatever they measure."""
+    """Round up to two digits: a grid that is the same at all sites, whatever they measure."""
     unit = 10.0 ** (np.floor(np.log10(time)) - 1.0)
     return float(f"{np.ceil(time / unit - 1e-9) * unit:.2g}")
 
@@ -175,7 +175,7 @@ def whole_steps(cuts: Sequence[float], sites: Sequence[Array]) -> NDArray[np.boo
 
 
 def earliest(sites: Sequence[Array]) -> list[float]:
-    """As many cuts as there can be with a whole step of every site between any two, each as early as possible."""
+    """The most cuts with a whole step of every site between any two, each as early as possible."""
     ends: list[float] = []
     while not ends or np.isfinite(ends[-1]):
         low = ends[-1] if ends else 0.0
@@ -184,7 +184,7 @@ def earliest(sites: Sequence[Array]) -> list[float]:
 
 
 def checked_steps(part: Any) -> tuple[Any, ...]:
-    """A site's time at risk and steps, if they rise."""
+    """A site's time at risk and steps, checked to rise."""
     try:
         at_risk, end, *pairs = part
         steps = [*map(tuple, pairs)]

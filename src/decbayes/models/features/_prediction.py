@@ -1,4 +1,4 @@
-"""Prediction of unseen components of a vector from the others, under a posterior over features."""
+"""Predict unseen components of a vector from the others, under a posterior over features."""
 
 from dataclasses import dataclass
 from itertools import product
@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 from decbayes.families import Array
 from decbayes.models.features._state import infer
 
-# How many features are summed over exactly, the least certain ones of each observation; 2^10 combinations.
+# Features to sum over exactly, the least certain ones of each observation: 2^10 combinations.
 SUMMED = 10
 
 
@@ -29,7 +29,7 @@ class Believed:
 
 
 def assignments_given(believed: Believed, observed: Array) -> Array:
-    """q(z = 1), (N, K), from those components that are not NaN."""
+    """(N, K): q(z = 1), from the components that are not NaN."""
     seen = ~np.isnan(observed)
     values = np.where(seen, observed, 0.0)
     features = len(believed.means)
@@ -45,7 +45,7 @@ def assignments_given(believed: Believed, observed: Array) -> Array:
 
 
 def held_log_densities(believed: Believed, observed: Array, held_out: Array) -> Array:
-    """Σ log p(held value | observed values of its vector) over the values held out, per vector."""
+    """Σ log p(held-out value | observed values of its vector), per vector."""
     rows = zip(assignments_given(believed, observed), observed, held_out, strict=True)
     return np.array([held_log_density(believed, *row) for row in rows])
 
@@ -64,9 +64,9 @@ def held_log_density(believed: Believed, assignment: Array, observed: Array, hel
 
 
 def weighed(believed: Believed, assignment: Array, observed: Array) -> tuple[Array, Array, Array]:
-    """Choices of the least certain features: log p(choice, observed), and mean and variance of each value.
+    """All choices of the least certain features: log p(choice, observed), and mean and variance of each value.
 
-    All choices of these are listed; the other features keep their mean field, as a mean and a variance.
+    The other features keep their mean field, as a mean and a variance.
     """
     order = np.argsort(np.abs(assignment - 0.5), kind="stable")
     summed, rest = order[:SUMMED], order[SUMMED:]

@@ -1,4 +1,4 @@
-"""Where a latent feature model starts, and moves out of poor optima."""
+"""Starts of a latent feature model, and moves out of poor optima."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -33,7 +33,7 @@ CONTRASTS: tuple[Contrast, ...] = (asymmetry, tails, logcosh)
 
 
 def starts(data: Array, features: int, rng: np.random.Generator) -> Iterator[Array]:
-    """Assignments (K, N) to start from, without end: one of each contrast, then a random one, and again."""
+    """Assignments (K, N) to start from, endlessly: one of each contrast, then a random one, and again."""
     for contrast in cycle((*CONTRASTS, None)):
         yield random_start(data, features, rng) if contrast is None else component_start(data, features, contrast, rng)
 
@@ -43,7 +43,7 @@ def random_start(data: Array, features: int, rng: np.random.Generator) -> Array:
 
 
 def component_start(data: Array, features: int, contrast: Contrast, rng: np.random.Generator) -> Array:
-    """Two-level independent components; where the data has fewer of them than features, the rest is random."""
+    """Two-level independent components; if the data have fewer of them than features, the rest is random."""
     assignments = random_start(data, features, rng)
     centre = data.mean(axis=0)
     left, scale, right = np.linalg.svd(data - centre, full_matrices=False)
@@ -75,7 +75,7 @@ def nearest_rotation(matrix: Array) -> Array:
 
 
 def two_levels(components: Array, loadings: Array, centre: Array) -> Array:
-    """Split each component (N, R) in two levels and complement those whose offset must vanish; (R, N)."""
+    """(R, N): split each component (N, R) into two levels, and complement those whose offset must vanish."""
     upper, low, high = split_levels(components)
     directions = loadings * (high - low)[:, None]
     offset = centre + low @ loadings
@@ -85,7 +85,7 @@ def two_levels(components: Array, loadings: Array, centre: Array) -> Array:
 
 
 def split_levels(components: Array) -> tuple[NDArray[np.bool_], Array, Array]:
-    """Two means in one dimension, for each column: who is in the upper level, and both levels."""
+    """Two-means in one dimension, for each column: which values are in the upper level, and both levels."""
     low, high = components.min(axis=0), components.max(axis=0)
     upper = components > 0.5 * (low + high)
     for _ in range(LEVEL_PASSES):
@@ -96,9 +96,9 @@ def split_levels(components: Array) -> tuple[NDArray[np.bool_], Array, Array]:
 
 
 Move = Callable[[State], Array]
-"""Other assignments to go on from."""
+"""Other assignments to continue from."""
 
-# How the assignments of one feature may be rebuilt from its own and another's; exact for certain assignments.
+# Ways to rebuild the assignments of one feature from its own and another's; exact for certain assignments.
 RECOMBINATIONS: tuple[Callable[[Array, Array], Array], ...] = (
     lambda one, other: one + other - one * other,  # or: the feature was a difference
     lambda one, other: one * (1.0 - other),  # and not: it was a sum
@@ -106,9 +106,9 @@ RECOMBINATIONS: tuple[Callable[[Array, Array], Array], ...] = (
     lambda one, other: one + other - 2.0 * one * other,  # either: their overlap was wrong
 )
 
-# Passes of coordinate ascent before a move is judged. One misses many good moves, four cost time and find few more.
+# Passes of coordinate ascent before judging a move. One misses many good moves, four cost time and find few more.
 TRIAL_PASSES = 2
-# Moves tried in one pass: all of them up to eleven features, a random part of them beyond, where they are too many.
+# Moves to try in one pass: all of them up to eleven features, a random selection beyond.
 MOVES = 500
 
 
@@ -159,7 +159,7 @@ def recombined(feature: int, other: int, combine: Callable[[Array, Array], Array
 
 
 def reseeded(feature: int, rng: np.random.Generator, state: State) -> Array:
-    """Give the feature to the observations that resemble one which is badly explained without it."""
+    """Give the feature to the observations that resemble one that is badly explained without it."""
     others = np.delete(state.assignments, feature, axis=0)
     residual = state.problem.data - others.T @ np.delete(state.means, feature, axis=0)
     weight = np.sum(residual**2, axis=1)
@@ -170,7 +170,7 @@ def reseeded(feature: int, rng: np.random.Generator, state: State) -> Array:
 
 
 def reassigned(state: State) -> Array:
-    """Infer the assignments of every observation afresh, and keep the old ones where they are better."""
+    """Infer the assignments of every observation from scratch, and keep the old ones where they are better."""
     fresh = infer(*state.pairwise)
     better = row_bounds(*state.pairwise, fresh) > row_bounds(*state.pairwise, state.assignments)
     return np.where(better, fresh, state.assignments)

@@ -27,7 +27,7 @@ def flip_pairs(alone: Array, overlap: Array, z: Array, *, sweeps: int = 0) -> No
     """Complement the two assignments of each observation that raise its bound most, then sweep; in place.
 
     Coordinate ascent cannot leave an assignment where feature i stands in for feature j, because either change alone
-    makes things worse. Complementing leaves the entropy as it is, so the gain is exact:
+    lowers the bound. Complementing does not change the entropy, so the gain is exact:
 
         s_i g_i + s_j g_j − s_i s_j overlap_ij,    s = 1 − 2z,  g = the log-odds given the others.
     """
@@ -42,7 +42,7 @@ def flip_pairs(alone: Array, overlap: Array, z: Array, *, sweeps: int = 0) -> No
 
 
 def by_observations(work: Callable[[int, int], None], z: Array) -> None:
-    """Do something for tiles of observations, some at the same time; tiles do not depend on how many."""
+    """Run `work` on tiles of observations, in parallel; tiles do not depend on the number of threads."""
     from decbayes.kernels.assignments import WIDTH
 
     features, observations = z.shape
@@ -55,7 +55,7 @@ def by_observations(work: Callable[[int, int], None], z: Array) -> None:
 
 
 def row_bounds(alone: Array, overlap: Array, z: Array) -> Array:
-    """What each observation's assignments add to the bound, entropy included."""
+    """The contribution of each observation's assignments to the bound, entropy included."""
     from decbayes.kernels.assignments import bound_tiles
 
     bounds = np.empty(z.shape[1])
@@ -75,8 +75,8 @@ def converge(alone: Array, overlap: Array, z: Array) -> None:
 def infer(alone: Array, overlap: Array) -> Array:
     """The best mean field of each observation from four starts: annealed, undecided, no feature, and all features.
 
-    Of a thousand vectors with five features in ten dimensions, 10 end in a poor optimum when annealed, 26 when
-    undecided at first, and 1 with all four.
+    Of a thousand vectors with five features in ten dimensions, 10 end in a poor optimum if annealed, 26 if undecided at
+    first, and 1 with all four.
     """
     fields = [annealed(alone, overlap), *(np.full(alone.shape, level) for level in (0.5, 0.0, 1.0))]
     for z in fields:
@@ -93,8 +93,8 @@ def annealed(alone: Array, overlap: Array) -> Array:
     return z
 
 
-# Observations whose matrix products one thread does. So few that a BLAS uses no threads of its own up to some ten
-# features: it would have other last bits with every number of them.
+# Observations per matrix product of a thread. So few that BLAS uses no threads of its own up to some ten features: its
+# last bits would depend on their number.
 BLOCK = 512
 
 
@@ -156,7 +156,7 @@ class State:
 def state_of(problem: FeatureData, assignments: Array) -> State:
     """The best features and inclusion probabilities given the assignments.
 
-    The means of all features solve one linear system, which is where updating them in turn would end.
+    The means of all features solve one linear system, the limit of updating them in turn.
     """
     counts, together, summed = sums(problem.data, assignments)
     np.fill_diagonal(together, counts)
@@ -168,9 +168,9 @@ def state_of(problem: FeatureData, assignments: Array) -> State:
 
 
 def sums(data: Array, assignments: Array) -> tuple[Array, Array, Array]:
-    """How many observations have each feature, (K,), and two at once, (K, K), and the sum of those that do, (K, R).
+    """Numbers of observations with each feature, (K,), and with two, (K, K), and the sum of those with it, (K, R).
 
-    Blocks have sums of their own, which are added up in the order of the blocks.
+    Sums of blocks are added in the order of the blocks.
     """
     features, blocks = len(assignments), block_count(data)
     counts = np.empty((blocks, features))
@@ -189,7 +189,7 @@ def sums(data: Array, assignments: Array) -> tuple[Array, Array, Array]:
 def improved(state: State) -> State:
     """One pass of coordinate ascent over z, μ and π; the bound never falls."""
     assignments = state.assignments.copy()
-    # A second sweep costs little beside the features' update, and saves passes.
+    # A second sweep is cheap compared with the features' update, and saves passes.
     flip_pairs(*state.pairwise, assignments, sweeps=2)
     return state_of(state.problem, assignments)
 
@@ -217,8 +217,8 @@ def divergence(state: State) -> float:
 class Span:
     """Coordinates in which some vectors of R^D lie, as an orthonormal basis (R, D).
 
-    Everything in the model is isotropic, so a rotation changes nothing, and outside the span of data, prior and start
-    all means are zero. An agent with 100 images of 1,024 pixels works in some 110 dimensions.
+    Everything in the model is isotropic, so rotations change nothing, and outside the span of data, prior and start all
+    means are zero. An agent with 100 images of 1,024 pixels works in some 110 dimensions.
     """
 
     basis: Array
@@ -237,13 +237,13 @@ class Span:
 
 
 def by_blocks(work: Callable[[int], None], data: Array, features: int) -> None:
-    """Do something for each block of observations, by its number, some at the same time."""
+    """Run `work` on blocks of observations, by their number, in parallel."""
 
     def some(numbers: slice) -> None:
         for number in range(numbers.start, numbers.stop):
             work(number)
 
-    # A product's terms cost a tenth of those that threads are otherwise weighed by.
+    # A term of a product costs a tenth of the unit by which threads are weighed.
     split_among_threads(some, block_count(data), cost=data.size * features // 10)
 
 

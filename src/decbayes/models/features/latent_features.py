@@ -41,10 +41,10 @@ class LatentFeatures(OfPoints):
     Observations are vectors of `dimension` numbers, or arrays (images) of as many.
 
     A fit climbs from 1 + `ascent.restarts` starts, of which the first three are independent components of the data
-    and the fourth is random; the best is then repaired by moves until none raises the bound.
+    and the fourth is random; the best is then improved by moves until none raises the bound.
 
     `features` is their number; `dimension` that of the columns, by default the data's; `variance` that of the noise;
-    `prior_variance` that of a feature; `inclusion_prior` are α and β of how often a feature occurs.
+    `prior_variance` that of a feature; `inclusion_prior` are α and β of a feature's frequency.
 
     >>> rng = np.random.default_rng(0)
     >>> features = np.array([[3.0, 3.0, 0.0, 0.0], [0.0, 0.0, 3.0, 3.0]])
@@ -109,7 +109,7 @@ class LatentFeatures(OfPoints):
         start: Posterior | None = None,
         progress: OnPass | None = None,
     ) -> Fit:
-        """The posterior of the data, on top of `prior` if given.
+        """Fit the data, on top of `prior` if given.
 
         With `start` the fit is one plain ascent from there, without restarts and moves, so that features keep their
         places. Features that no observation needs stay at the prior; there may be more features than observations.
@@ -130,28 +130,28 @@ class LatentFeatures(OfPoints):
     def pooled(
         self, data: Any, least: int, least_outcome: int, *, agreed: bool, persons: Persons = EACH
     ) -> tuple[Self, Any, list[str]]:
-        """Values that few have are replaced by the most common one; data in files that have any are refused."""
+        """Replace rare values by the most common one; refuse rare values in data that are in files."""
         points, remarks = without_rare_values(data, Gaussian(), least, persons)
         return self, points, remarks
 
     @completed
     def assign(self, posterior: Posterior, data: Any) -> Array:
-        """(N, K): the probability that each observation has each feature. Components that are NaN count as unseen."""
+        """(N, K): the probability that each observation has each feature. NaN marks unseen components."""
         check_structure(posterior, self.structure, "posterior")
         return assignments_given(self._believed(posterior), self._points(data, unseen=True))
 
     def transform(self, posterior: Posterior) -> Transform:
-        """The features of an observation are no shares of it."""
+        """Features of an observation do not add up to one."""
         return super().transform(posterior)._replace(adds_up=False)
 
     @completed
     def log_predictive(self, posterior: Posterior, data: Any, held: Any = None) -> Array:
-        """Per observation the log density of the values held out, given the others of the same vector.
+        """Per observation, the log density of the held-out values, given the others of the same vector.
 
-        Both arrays have the data's shape, with NaN where a value is not in that part; what is in neither is unseen.
-        Values held out of one vector are predicted one by one. Where nothing is held out it is the density of the whole
-        vector. Features and inclusion probabilities are integrated out. The sum over assignments is exact up to ten
-        features; beyond that it is exact over the ten least certain of each observation and mean field in the others.
+        Both arrays have the data's shape, with NaN where a value is not in that part; values in neither are unseen.
+        Held-out values of one vector are predicted one by one. Without `held` it is the density of the whole vector.
+        Features and inclusion probabilities are integrated out. The sum over assignments is exact up to ten features;
+        beyond that it is exact over the ten least certain of each observation, and mean field in the others.
         """
         check_structure(posterior, self.structure, "posterior")
         believed = self._believed(posterior)
@@ -163,7 +163,7 @@ class LatentFeatures(OfPoints):
 
     @completed
     def contributed(self, posterior: Posterior, data: Any) -> Posterior:
-        """A fit would solve for all features at once; here each is given the others as the posterior has them."""
+        """A fit would solve for all features jointly; here each is updated given the others as in the posterior."""
         points, shares = self._points_and_inclusion(posterior, data)
         others = shares @ posterior.mean("features") - points
         overlap = shares[:, :, None] * posterior.mean("features")
@@ -194,14 +194,14 @@ class LatentFeatures(OfPoints):
     def tally(self, posterior: Posterior) -> Tally:
         inclusion = dense(posterior.contribution["inclusion"])
         with_feature = -2.0 * self.variance * dense(posterior.contribution["features"])[:, -1]
-        # Every observation has each feature or has it not. Nothing may be said about a feature that hardly anybody has.
+        # Every observation has each feature or not. A feature that hardly anybody has may be withheld.
         totals = inclusion.sum(axis=1)
         stated = inclusion.any(axis=1) if inclusion.any() else np.ones(len(totals), dtype=np.bool_)
         return Tally(totals[stated], inclusion, {"features": with_feature - inclusion[:, 0]})
 
     def _points(self, data: Any, *, unseen: bool = False) -> Array:
         points = as_points(flattened(data), self.dimension, unseen=unseen)
-        # How well features explain a vector is the small rest of its square, in units of the noise.
+        # The fit of a vector is a small remainder of its square, in units of the noise.
         check_rounding(0.5 * float(np.nansum(points**2, axis=1).max(initial=0.0)) / self.variance)
         return points
 
@@ -214,13 +214,13 @@ class LatentFeatures(OfPoints):
         return points, state.assignments.T
 
     def _search(self, problem: FeatureData, rng: np.random.Generator, progress: OnPass | None) -> Climb[State]:
-        """The best of several starts, then moves until none of them raises the bound."""
+        """The best of several starts, then moves until none raises the bound."""
         reached = self._climb(problem, self._starts(problem, rng), self.ascent.restarts, progress)
         if reached.interrupted:
             return reached
         observations = len(problem.data)
         threshold = self.ascent.tolerance * observations
-        # The moves report as one start more.
+        # The moves report as one more start.
         report = partial(announce, progress, self.ascent.restarts + 1)
         step = partial(measured, partial(repaired, rng=rng, threshold=threshold))
         moved = climb(reached.state, step, self.ascent, observations, report)
@@ -238,7 +238,7 @@ class LatentFeatures(OfPoints):
         )
 
     def _starts(self, problem: FeatureData, rng: np.random.Generator) -> Iterator[State]:
-        """What the prior already knows, if it tells features apart, then starts from the data."""
+        """The prior, if it tells features apart, then starts from the data."""
         if not exchangeable(problem):
             means = problem.shift / problem.precision[:, None]
             yield believing(problem, means, 1.0 / problem.precision, problem.alpha, problem.beta)
@@ -268,13 +268,13 @@ class LatentFeatures(OfPoints):
 
 
 def measured(step: Callable[[State], State], state: State) -> tuple[State, float]:
-    """A pass and the bound it reached."""
+    """A pass, and the bound it reached."""
     following = step(state)
     return following, following.bound
 
 
 def flattened(data: Any) -> Array:
-    """Images (N, height, width) as vectors; anything else as it is."""
+    """Flatten images (N, height, width) to vectors."""
     array = as_numbers(data)
-    # −1 would not say how many pixels there are when there is no image.
+    # −1 would fail to determine the number of pixels if there is no image.
     return array.reshape(len(array), prod(array.shape[1:])) if array.ndim > 2 else array
