@@ -31,7 +31,7 @@ def test_features_that_are_not_summed_over_bring_the_variance_of_their_own_doubt
     """Mean and variance of Σ_k z_k μ_k + noise over all choices of z, by the law of total variance."""
     monkeypatch.setattr(feature_prediction, "SUMMED", 0)
     means, variances, chance = rng.normal(size=(3, 2)), rng.uniform(0.1, 0.3, 3), np.array([0.2, 0.5, 0.9])
-    believed = feature_prediction.Believed(means, variances, np.ones(3), np.ones(3), noise=0.05)
+    believed = feature_prediction.FeaturePosterior(means, variances, np.ones(3), np.ones(3), noise=0.05)
     _, mean, variance = feature_prediction.weighed(believed, chance, np.full(2, np.nan))
     first, second = np.zeros(2), np.zeros(2)
     for choice in product((0, 1), repeat=3):
@@ -47,7 +47,7 @@ def test_the_least_certain_features_are_summed_over(rng, monkeypatch):
     """Of three features the second is undecided: the two choices differ by its mean and its variance."""
     monkeypatch.setattr(feature_prediction, "SUMMED", 1)
     means = rng.normal(size=(3, 2))
-    believed = feature_prediction.Believed(means, np.array([0.1, 0.2, 0.3]), np.ones(3), np.ones(3), noise=0.05)
+    believed = feature_prediction.FeaturePosterior(means, np.array([0.1, 0.2, 0.3]), np.ones(3), np.ones(3), noise=0.05)
     chance = np.array([0.99, 0.5, 0.02])
     _, mean, variance = feature_prediction.weighed(believed, chance, np.full(2, np.nan))
     np.testing.assert_allclose(mean[1] - mean[0], means[1])
@@ -188,7 +188,10 @@ def test_an_uncertain_feature_is_assigned_by_its_expected_log_likelihood():
     """E[log N(y; μ, σ²)] − log N(y; 0, σ²) of the values that are seen, plus the log-odds of the prior."""
     mean, variance, noise = np.array([1.0, -0.5, 2.0]), 0.3, 0.6
     observed = np.array([0.8, np.nan, 0.1])
-    believed = feature_prediction.Believed(mean[None], np.array([variance]), np.array([2.0]), np.array([3.0]), noise)
+    alpha, beta = np.array([2.0]), np.array([3.0])
+    believed = feature_prediction.FeaturePosterior(mean[None], np.array([variance]), alpha, beta, noise)
+        mean[None], np.array([variance]), np.array([2.0]), np.array([3.0]), noise
+    )
     seen = ~np.isnan(observed)
     expected = (observed[seen] - mean[seen]) ** 2 + variance
     odds = np.log(2 / 3) - 0.5 * np.sum(expected - observed[seen] ** 2) / noise

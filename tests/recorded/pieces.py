@@ -52,7 +52,7 @@ def feature_states():
     problem = _state.FeatureData(data, 5, 0.2, shift, precision, np.array([0.7, 1.2, 1.5]), np.array([1.1, 0.9, 2.0]))
     state = _state.state_of(problem, rng.random((3, 40)))
     better = _state.improved(state)
-    believed = _prediction.Believed(state.means, state.variances, state.alpha, state.beta, 0.2)
+    believed = _prediction.FeaturePosterior(state.means, state.variances, state.alpha, state.beta, 0.2)
     holes = np.where(rng.random(data.shape) < 0.3, np.nan, data)
     white = np.linalg.svd(data - data.mean(axis=0), full_matrices=False)[0][:, :2] * np.sqrt(40)
     pairs = _state.sums(data, better.assignments)

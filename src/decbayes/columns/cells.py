@@ -12,6 +12,8 @@ Raw = NDArray[Any]
 
 # Words for yes and no in files.
 TRUE, FALSE = {"1", "true", "yes"}, {"0", "false", "no"}
+# A real column with so few distinct values is more likely counts or categories.
+FEW_VALUES = 8
 
 
 def refuse(wrong: NDArray[np.bool_], what: str) -> None:
@@ -105,3 +107,21 @@ def decimal_unit(numbers: Array) -> float:
         if (np.abs(multiples - np.rint(multiples)) <= 1e-9 * np.maximum(np.abs(multiples), 1.0)).all():
             return 10.0**power
     return 0.0
+
+
+def far_apart(different: Array, times: Any) -> bool:
+    """Whether the largest or the smallest value occurs repeatedly, far from all others."""
+    if len(different) <= FEW_VALUES:
+        return False
+    for ends, rest in ((different[[-1, -2]], different[:-1]), (different[[0, 1]], different[1:])):
+        gap, spread = abs(ends[0] - ends[1]), rest[-1] - rest[0]
+        if gap > spread and times[np.searchsorted(different, ends[0])] > 1:
+            return True
+    return False
+
+
+def negative_codes(different: Array, times: Any) -> bool:
+    """Whether all values are at least 0 apart from repeated codes such as −9, −88 or −999."""
+    below = different < 0
+    codes = [set(f"{-value:g}") in ({"7"}, {"8"}, {"9"}) for value in different[below]]
+    return bool(codes) and all(codes) and bool((times[below] > 1).any()) and len(different) > len(codes) + 1

@@ -18,12 +18,15 @@ import numpy as np
 from decbayes.base.arguments import is_number
 from decbayes.columns._rare import OTHER, RareCategories
 from decbayes.columns.cells import (
+    FEW_VALUES,
     Array,
     Raw,
     as_numbers,
     decimal_unit,
+    far_apart,
     in_order,
     is_missing,
+    negative_codes,
     number_of,
     refuse,
     rounded,
@@ -40,8 +43,8 @@ from decbayes.errors import InvalidData, InvalidStructure
 MOST_CATEGORIES = 1000
 # Categories to list in a message.
 FEW_CATEGORIES = 6
-# A real column with so few values, or with such a share of one of them, is more likely counts or categories.
-FEW_VALUES, LARGE_SHARE = 8, 0.25
+# A real column with this share of one value is more likely counts or categories.
+LARGE_SHARE = 0.25
 EMPTY = "If so, leave these cells empty."
 GROUP = "decbayes.columns"
 """The entry-point group of kinds in installed packages, NAME = "module:Class"."""
@@ -180,7 +183,8 @@ class YesNo(Column):
 
     def coded(self, values: Raw) -> Array:
         if self.categories:
-            return yes_first(Categorical(*self.categories).coded(values))
+            codes = Categorical(*self.categories).coded(values)
+            return np.where(np.isnan(codes), np.nan, (codes == 0).astype(np.float64))
         if values.dtype.kind in "buif":
             coded = values.astype(np.float64)
         else:
@@ -221,29 +225,6 @@ class YesNo(Column):
 
     def made_up(self, size: int, rng: np.random.Generator) -> Array:
         return rng.integers(2, size=size).astype(np.float64)
-
-
-def far_apart(different: Array, times: Any) -> bool:
-    """Whether the largest or the smallest value occurs repeatedly, far from all others."""
-    if len(different) <= FEW_VALUES:
-        return False
-    for ends, rest in ((different[[-1, -2]], different[:-1]), (different[[0, 1]], different[1:])):
-        gap, spread = abs(ends[0] - ends[1]), rest[-1] - rest[0]
-        if gap > spread and times[np.searchsorted(different, ends[0])] > 1:
-            return True
-    return False
-
-
-def negative_codes(different: Array, times: Any) -> bool:
-    """Whether all values are at least 0 apart from repeated codes such as −9, −88 or −999."""
-    below = different < 0
-    codes = [set(f"{-value:g}") in ({"7"}, {"8"}, {"9"}) for value in different[below]]
-    return bool(codes) and all(codes) and bool((times[below] > 1).any()) and len(different) > len(codes) + 1
-
-
-def yes_first(codes: Array) -> Array:
-    """1 for the first category, 0 for all others."""
-    return np.where(np.isnan(codes), np.nan, (codes == 0).astype(np.float64))
 
 
 @dataclass(frozen=True)

@@ -117,7 +117,7 @@ class Events(Sums):
             left = small == len(cuts) or (small > 0 and events[small - 1] <= events[small + 1])
             cuts.pop(int(small) - int(left))
         possible = [time for time in earliest(sites) if time < end and not cuts]
-        nearest = {min(possible, key=lambda time: abs(time - each)) for each in quantiles if possible}
+        nearest = {min(possible, key=lambda time: abs(time - quantile)) for quantile in quantiles if possible}
         return tuple(cuts or sorted(nearest))
 
     def text(self) -> str:

@@ -14,7 +14,7 @@ SUMMED = 10
 
 
 @dataclass(frozen=True)
-class Believed:
+class FeaturePosterior:
     """q(μ) and q(π), and the noise variance."""
 
     means: Array  # (K, D)
@@ -28,42 +28,40 @@ class Believed:
         return self.alpha / (self.alpha + self.beta)
 
 
-def assignments_given(believed: Believed, observed: Array) -> Array:
+def assignments_given(belief: FeaturePosterior, observed: Array) -> Array:
     """(N, K): q(z = 1), from the components that are not NaN."""
     seen = ~np.isnan(observed)
     values = np.where(seen, observed, 0.0)
-    features = len(believed.means)
-    products = np.einsum("id,jd->ijd", believed.means, believed.means).reshape(features**2, -1)
-    overlap = (products @ seen.T).reshape(features, features, -1) / believed.noise
-    squares = (
-        overlap[range(features), range(features)] + np.outer(believed.variances, seen.sum(axis=1)) / believed.noise
-    )
-    odds = np.log(believed.inclusion) - np.log1p(-believed.inclusion)
-    alone = odds[:, None] + believed.means @ values.T / believed.noise - 0.5 * squares
+    features = len(belief.means)
+    products = np.einsum("id,jd->ijd", belief.means, belief.means).reshape(features**2, -1)
+    overlap = (products @ seen.T).reshape(features, features, -1) / belief.noise
+    squares = overlap[range(features), range(features)] + np.outer(belief.variances, seen.sum(axis=1)) / belief.noise
+    odds = np.log(belief.inclusion) - np.log1p(-belief.inclusion)
+    alone = odds[:, None] + belief.means @ values.T / belief.noise - 0.5 * squares
     overlap[range(features), range(features)] = 0.0
     return infer(alone, overlap).T
 
 
-def held_log_densities(believed: Believed, observed: Array, held_out: Array) -> Array:
+def held_log_densities(belief: FeaturePosterior, observed: Array, held_out: Array) -> Array:
     """Σ log p(held-out value | observed values of its vector), per vector."""
-    rows = zip(assignments_given(believed, observed), observed, held_out, strict=True)
-    return np.array([held_log_density(believed, *row) for row in rows])
+    rows = zip(assignments_given(belief, observed), observed, held_out, strict=True)
+    return np.array([held_log_density(belief, *row) for row in rows])
 
 
-def log_densities(believed: Believed, observed: Array) -> Array:
+def log_densities(belief: FeaturePosterior, observed: Array) -> Array:
     """log p(observed values), per vector."""
-    rows = zip(assignments_given(believed, observed), observed, strict=True)
-    return np.array([logsumexp(weighed(believed, *row)[0]) for row in rows])
+    rows = zip(assignments_given(belief, observed), observed, strict=True)
+    return np.array([logsumexp(weighed(belief, *row)[0]) for row in rows])
 
 
-def held_log_density(believed: Believed, assignment: Array, observed: Array, held_out: Array) -> float:
+def held_log_density(belief: FeaturePosterior, assignment: Array, observed: Array, held_out: Array) -> float:
     """Σ_z p(z | observed) N(held; Σ_k z_k m_k, σ² + Σ_k z_k v_k), μ and π integrated out."""
-    weight, mean, variance = weighed(believed, assignment, observed)
+    weight, mean, variance = weighed(belief, assignment, observed)
     density = log_normal(held_out, mean, variance)[:, ~np.isnan(held_out)]
     return float(logsumexp((weight - logsumexp(weight))[:, None] + density, axis=0).sum())
 
 
-def weighed(believed: Believed, assignment: Array, observed: Array) -> tuple[Array, Array, Array]:
+def weighed(belief: FeaturePosterior, assignment: Array, observed: Array) -> tuple[Array, Array, Array]:
     """All choices of the least certain features: log p(choice, observed), and mean and variance of each value.
 
     The other features keep their mean field, as a mean and a variance.
@@ -71,11 +69,11 @@ def weighed(believed: Believed, assignment: Array, observed: Array) -> tuple[Arr
     order = np.argsort(np.abs(assignment - 0.5), kind="stable")
     summed, rest = order[:SUMMED], order[SUMMED:]
     choices = np.array(list(product((0.0, 1.0), repeat=len(summed))))
-    mean = assignment[rest] @ believed.means[rest] + choices @ believed.means[summed]
-    doubt = (assignment * (1.0 - assignment))[rest] @ believed.means[rest] ** 2
-    spread = believed.noise + assignment[rest] @ believed.variances[rest] + choices @ believed.variances[summed]
+    mean = assignment[rest] @ belief.means[rest] + choices @ belief.means[summed]
+    doubt = (assignment * (1.0 - assignment))[rest] @ belief.means[rest] ** 2
+    spread = belief.noise + assignment[rest] @ belief.variances[rest] + choices @ belief.variances[summed]
     variance = spread[:, None] + doubt
-    chance = believed.inclusion[summed]
+    chance = belief.inclusion[summed]
     weight = choices @ np.log(chance) + (1.0 - choices) @ np.log1p(-chance)
     return weight + np.nansum(log_normal(observed, mean, variance), axis=1), mean, variance
 

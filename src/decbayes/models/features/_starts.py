@@ -144,8 +144,8 @@ def moves(problem: FeatureData, rng: np.random.Generator) -> Iterator[Move]:
 
 
 def shuffled(items: Iterator[Move], rng: np.random.Generator) -> list[Move]:
-    every = list(items)
-    return [every[index] for index in rng.permutation(len(every))[:MOVES]]
+    all_moves = list(items)
+    return [all_moves[index] for index in rng.permutation(len(all_moves))[:MOVES]]
 
 
 def exchangeable(problem: FeatureData) -> bool:

@@ -27,7 +27,7 @@ from decbayes.models.core.points import (
     without_rare_values,
 )
 from decbayes.models.core.transforms import Transform
-from decbayes.models.features._prediction import Believed, assignments_given, held_log_densities, log_densities
+from decbayes.models.features._prediction import FeaturePosterior, assignments_given, held_log_densities, log_densities
 from decbayes.models.features._starts import exchangeable, repaired, starts
 from decbayes.models.features._state import FeatureData, Span, State, believing, improved, state_of
 from decbayes.posterior import Posterior
@@ -138,7 +138,7 @@ class LatentFeatures(OfPoints):
     def assign(self, posterior: Posterior, data: Any) -> Array:
         """(N, K): the probability that each observation has each feature. NaN marks unseen components."""
         check_structure(posterior, self.structure, "posterior")
-        return assignments_given(self._believed(posterior), self._points(data, unseen=True))
+        return assignments_given(self._parameters(posterior), self._points(data, unseen=True))
 
     def transform(self, posterior: Posterior) -> Transform:
         """Features of an observation do not add up to one."""
@@ -154,12 +154,12 @@ class LatentFeatures(OfPoints):
         beyond that it is exact over the ten least certain of each observation, and mean field in the others.
         """
         check_structure(posterior, self.structure, "posterior")
-        believed = self._believed(posterior)
+        belief = self._parameters(posterior)
         if held is None:
-            return log_densities(believed, self._points(data, unseen=True))
+            return log_densities(belief, self._points(data, unseen=True))
         observed, hidden = (self._points(part, unseen=True) for part in (data, held))
         check_held(observed, hidden)
-        return held_log_densities(believed, observed, hidden)
+        return held_log_densities(belief, observed, hidden)
 
     @completed
     def contributed(self, posterior: Posterior, data: Any) -> Posterior:
@@ -255,9 +255,9 @@ class LatentFeatures(OfPoints):
         mean, variance = start.parameters("features").values()
         return believing(problem, span.inside(mean), variance, **start.parameters("inclusion"))
 
-    def _believed(self, posterior: Posterior) -> Believed:
+    def _parameters(self, posterior: Posterior) -> FeaturePosterior:
         mean, variance = posterior.parameters("features").values()
-        return Believed(mean, variance, **posterior.parameters("inclusion"), noise=self.variance)
+        return FeaturePosterior(mean, variance, **posterior.parameters("inclusion"), noise=self.variance)
 
     def _posterior(self, span: Span, state: State) -> Posterior:
         natural = {

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import chdtrc
 
 from decbayes.columns import Column
-from decbayes.columns.kinds import far_apart
+from decbayes.columns.cells import far_apart
 from decbayes.families import Array
 from decbayes.remarks import Remark
 
