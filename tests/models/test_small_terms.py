@@ -190,8 +190,6 @@ def test_an_uncertain_feature_is_assigned_by_its_expected_log_likelihood():
     observed = np.array([0.8, np.nan, 0.1])
     alpha, beta = np.array([2.0]), np.array([3.0])
     believed = feature_prediction.FeaturePosterior(mean[None], np.array([variance]), alpha, beta, noise)
-        mean[None], np.array([variance]), np.array([2.0]), np.array([3.0]), noise
-    )
     seen = ~np.isnan(observed)
     expected = (observed[seen] - mean[seen]) ** 2 + variance
     odds = np.log(2 / 3) - 0.5 * np.sum(expected - observed[seen] ** 2) / noise
