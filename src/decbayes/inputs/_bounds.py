@@ -1,9 +1,8 @@
-"""What a file claims, checked before there is memory for it: a small file cannot make itself a large one.
+"""Check the claims of a file before allocating memory: a small file must not become a large one.
 
-A file may become 64 MiB of numbers, and 64 bytes for each byte that it has on the disk. Text takes several times its
-size in memory once it is cut into cells, so that a quarter of that is read from a compressed file. Whoever trusts a
-file that grows by more unpacks it: a file that is as large as it says is read whatever its size.
-"""
+A file may become 64 MiB of numbers, plus 64 bytes for each of its bytes on disk. Text needs several times its size in
+memory once it is split into cells, so compressed text may unpack to a quarter of that. A trusted file that grows by
+more must be unpacked first: files that are as large as they claim are read whatever their size."""
 
 import bz2
 import gzip
@@ -20,13 +19,13 @@ from numpy.lib import format as npy
 
 from decbayes.errors import InvalidData
 
-# What decompresses a file, by how its name ends.
+# Decompression by file name extension.
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 ROOM, EXPANSION, TEXT = 1 << 26, 1 << 6, 4
 PIECE = 1 << 20
-# How NumPy packs arrays, and the bits of members that are encrypted or patched.
+# Compression methods of NumPy, and the flag bits of encrypted or patched members.
 PACKED, PROTECTED = (ZIP_STORED, ZIP_DEFLATED), 0x61
-# The most rows and columns of a matrix, beside one for each byte of its file: empty rows take memory, too.
+# Most rows or columns of a matrix, beside one for each byte of its file: empty rows take memory, too.
 MOST_LINES = 1 << 24
 
 
@@ -46,9 +45,9 @@ def check_claim(path: Path, claimed: int, remedy: str) -> None:
 
 @lru_cache(maxsize=1 << 10)
 def check_unpacking(path: Path, size: int, changed: int) -> None:
-    """Unpack a compressed file once, keeping nothing, and refuse one with too much in it.
+    """Unpack a compressed file once, keeping nothing, and refuse it if it is too large.
 
-    Once for each version of a file, which its size and the time of its last change tell.
+    Cached by size and modification time, so each version of a file is checked once.
     """
     most, unpacked = most_bytes(path) // TEXT, 0
     with OPENERS[path.suffix.lower()](path, "rb") as file:
@@ -62,7 +61,7 @@ def check_unpacking(path: Path, size: int, changed: int) -> None:
 
 
 def array_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Shape, order and kind of a NumPy array, from the beginning of its file."""
+    """Shape, order and type of a NumPy array, from the header of its file."""
     try:
         version = npy.read_magic(file)
         shape, by_column, kind = (npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0)(file)
@@ -74,7 +73,7 @@ def array_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]
 
 
 def array_bytes(shape: Iterable[int], kind: np.dtype[Any]) -> int:
-    """How many bytes an array claims to have; as an integer of any size."""
+    """The claimed size of an array in bytes, as an unbounded integer."""
     total = int(kind.itemsize)
     for size in shape:
         total *= int(size)

@@ -1,4 +1,4 @@
-"""Data that comes a chunk at a time, because it is larger than memory or still being made."""
+"""Data in chunks, because they are larger than memory or still being made."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ from decbayes.inputs.filed import FileMatrix
 
 @dataclass(frozen=True)
 class Chunks:
-    """Observations as one matrix after the other; `make` returns an iterator that begins with the first.
+    """Observations as one matrix after another; `make` returns an iterator from the start.
 
         db.streams.Chunks(lambda: (np.load(path) for path in sorted(folder.glob("*.npy"))))
 
-    The chunks need not be of the same size, and their sizes change no result.
+    Chunks may differ in size, and their sizes do not affect results.
 
     Attributes:
-        make: a function without arguments that returns an iterator over the matrices, the first one first.
+        make: a function without arguments that returns an iterator over the matrices, from the first.
 
     >>> chunks = db.streams.Chunks(lambda: (np.full((2, 1), number) for number in range(3)))
     >>> [chunk.sum().item() for chunk in chunks], [chunk.sum().item() for chunk in chunks]
@@ -40,7 +40,7 @@ def is_chunked(data: Any) -> bool:
 
 
 def check_again(data: Any) -> None:
-    """Refuse what ends after one reading, where data are needed more than once."""
+    """Refuse iterators if data are needed more than once."""
     if isinstance(data, Iterator):
         raise InvalidData(
             "These chunks come from an iterator, which can be read only once, and are needed several times. Use "
@@ -49,7 +49,7 @@ def check_again(data: Any) -> None:
 
 
 def each_chunk(chunks: Iterable[Any]) -> Iterator[Any]:
-    """All chunks; an iterator that has none is refused."""
+    """All chunks; an iterator without any is refused."""
     iterator = iter(chunks)
     first = list(islice(iterator, 1))
     if not first and isinstance(chunks, Iterator):
@@ -61,7 +61,7 @@ def each_chunk(chunks: Iterable[Any]) -> Iterator[Any]:
 
 
 def in_batches(things: Iterable[Any], size: int) -> Iterator[list[Any]]:
-    """So many at a time."""
+    """Lists of `size`, the last one shorter."""
     iterator = iter(things)
     while batch := list(islice(iterator, size)):
         yield batch

@@ -31,8 +31,8 @@ from decbayes.inputs.texts import FORMATS, LeftOut, Texts, text_columns, without
 
 # `sort -u` of several lists leaves one such line if the sites agree, and it may be anywhere.
 MARK = "# decbayes recipe "
-# How many documents a list is from, and words that most of them have, which do not count unless other sites' lists are
-# joined to it and most documents of all sites are without them.
+# The number of documents behind a list, and words that most of them have: these do not count, unless lists of other
+# sites are joined to it and most documents of all sites lack them.
 SIZE, COMMON = "# decbayes documents ", "# decbayes common "
 OUR_LINES = (MARK, SIZE, COMMON)
 LONGEST_NUMBER = 15
@@ -44,8 +44,8 @@ PROSE = 4
 class Vocabulary(NamedTuple):
     """The words that count, and how texts become words.
 
-    `documents` is how many documents have each word, as far as that is public; empty if nothing is known. `size` is how
-    many documents there are, 0 if that is not known, and `common` are words that too many of them have, with numbers.
+    `documents` is the public number of documents with each word; empty if unknown. `size` is the number of documents, 0
+    if unknown, and `common` are words that too many of them have, with numbers.
     """
 
     words: tuple[str, ...]
@@ -63,7 +63,7 @@ class Vocabulary(NamedTuple):
         return "".join(f"{line}\n" for line in [*first, *map("".join, zip(self.words, numbers, strict=True))])
 
     def without_common(self, most_share: float) -> "Vocabulary":
-        """Without the words that more than this share of all documents have; other common words count again."""
+        """Remove words that more than this share of all documents have; other common words count again."""
         most = most_share * self.size
         back = [(word, number) for word, number in self.common if number <= most]
         kept = sorted([*zip(self.words, self.documents or repeat(0), strict=False), *back])
@@ -72,7 +72,7 @@ class Vocabulary(NamedTuple):
         return self._replace(words=words, documents=numbers if any(numbers) else (), common=common)
 
     def without(self, stops: Callable[[str], bool]) -> "Vocabulary":
-        """Without the words that are stop words."""
+        """Remove stop words."""
         kept = [place for place, word in enumerate(self.words) if not stops(word)]
         numbers = tuple(self.documents[place] for place in kept) if self.documents else ()
         common = tuple((word, number) for word, number in self.common if not stops(word))
@@ -80,7 +80,7 @@ class Vocabulary(NamedTuple):
 
 
 def read_vocabulary(path: Path) -> Vocabulary:
-    """One word per line, and after a tab how many documents have it. Two recipes in one list cannot both hold."""
+    """One word per line, and after a tab its number of documents. A list must not have two recipes."""
     with reading(path, "text"), opened(path) as file:
         lines = [line.strip() for line in file if line.strip()]
     listed = [numbered(line, path) for line in lines if not line.startswith(OUR_LINES)]
@@ -107,7 +107,7 @@ def read_vocabulary(path: Path) -> Vocabulary:
 
 
 def numbered(line: str, path: Path) -> tuple[str, int]:
-    """A word, and how many documents have it; 0 if the line does not say."""
+    """A word, and its number of documents; 0 if not stated."""
     word, _, number = (part.strip() for part in line.partition("\t"))
     if number and not (number.isascii() and number.isdigit() and len(number) <= LONGEST_NUMBER):
         raise InvalidData(f"{path}: a word is followed by a tab and its number of documents, or by nothing.")
@@ -115,7 +115,7 @@ def numbered(line: str, path: Path) -> tuple[str, int]:
 
 
 def added_up(listed: Iterable[tuple[str, int]], recipe: Recipe) -> Vocabulary:
-    """Words in the order in which they are listed first, with the sums of their numbers."""
+    """Words in the order of their first mention, with the sums of their numbers."""
     total: Counter[str] = Counter()
     for word, number in listed:
         total[word] += number
@@ -163,17 +163,17 @@ def is_list(path: Path) -> bool:
 
 
 def counted_blocks(counts: Any) -> Iterable[csr_array]:
-    """Counts some documents at a time, where they are in files; else all at once."""
+    """Counts in blocks of documents if they are in files; else all at once."""
     return counts if isinstance(counts, FileMatrix) else [csr_array(counts)]
 
 
 def public_numbers(counts: Any, least: int) -> tuple[int, ...]:
-    """How many documents have each word, rounded down to multiples of `least`: a list says nothing more exact."""
+    """How many documents have each word, rounded down to multiples of `least`: all that a list reveals."""
     return tuple((documents_with(counts) // least * least).tolist())
 
 
 def documents_with(counts: Any) -> NDArray[np.int64]:
-    """How many documents have each word."""
+    """The number of documents with each word."""
     having = np.zeros(counts.shape[1], dtype=np.int64)
     for block in counted_blocks(counts):
         having += np.bincount(block.indices[block.data > 0], minlength=len(having))
@@ -182,14 +182,14 @@ def documents_with(counts: Any) -> NDArray[np.int64]:
 
 TEXT = "text"
 
-# What stands in the place of a column, and how many words that have none are remembered.
+# Markers in place of a column, and the most words without a column to remember.
 UNKNOWN, NO_WORD, MOST_REMEMBERED = -1, -2, 1 << 20
 
 
 class Chosen(NamedTuple):
-    """Words that count, words that too many documents have with their numbers, and how many documents there are.
+    """Words that count, words that too many documents have with their numbers, and the number of documents.
 
-    `language` is the one whose stop words were left out unasked.
+    `language` is the one whose stop words were removed by default.
     """
 
     words: tuple[str, ...]
@@ -203,7 +203,7 @@ NOTHING_CHOSEN = Chosen(())
 
 @dataclass(frozen=True)
 class Documents:
-    """Counts of words in documents, the words, how many tokens are none of them, and what could not be read."""
+    """Counts of words in documents, the words, the number of other tokens, and what could not be read."""
 
     counts: Any
     vocabulary: tuple[str, ...]
@@ -225,10 +225,10 @@ class Choice:
     most_words: int = 0
     stop_words: frozenset[str] = frozenset()
     detect: bool = False
-    """Whether the stop words of the language that most documents are in are left out, too."""
+    """Whether to leave out the stop words of the documents' main language, too."""
 
     def of(self, documents: Iterable[Sequence[str]]) -> "Chosen":
-        """The words that count, in alphabetical order; those that too many documents have, and how many there are."""
+        """The words that count, in alphabetical order; those that too many documents have; and the number of all."""
         occurrences: Counter[str] = Counter()
         size = 0
         for document in documents:
@@ -251,7 +251,7 @@ class Choice:
         return Chosen(tuple(sorted(telling)), tuple(sorted(frequent)), size, language)
 
     def of_counts(self, words: Sequence[str], counts: Any) -> tuple[str, ...]:
-        """The words of a table of counts that enough documents have, in its order; somebody has chosen the others."""
+        """The words of a table of counts that enough documents have, in its order; its author has chosen them."""
         enough = documents_with(counts) >= self.least_documents
         if not enough.any():
             raise InvalidData(f"No word occurs in {self.least_documents} documents or more; lower --least-documents.")
@@ -297,9 +297,9 @@ def holds_counts(texts: Texts) -> bool:
 
 
 def holds_texts(path: Path, encoding: str) -> bool:
-    """Whether a CSV file has a column `text` that holds texts (that word may be one whose counts are there), or prose.
+    """Whether a CSV file has a column `text` that holds texts, not counts of that word, or else prose.
 
-    Prose in a column of another name is found later, where the error lists the columns.
+    Prose in a column of another name is found later, by an error that lists the columns.
     """
     with reading(path, f".{ending(path)}"):
         rows = csv_rows(path, encoding, "surrogateescape")
@@ -318,7 +318,7 @@ def parquet_strings(path: Path) -> list[str]:
 
 
 def as_matrix(values: Any) -> csr_array | FileMatrix:
-    """A sparse matrix; of a large file it is in files."""
+    """A sparse matrix; in files if the source is large."""
     if isinstance(values, FileArray) and values.ndim == 2:
         blocks = (slice(first, first + ROWS) for first in range(0, len(values), ROWS))
         return FileMatrix.of(values.shape[1], (csr_array(values[block]) for block in blocks))
@@ -328,7 +328,7 @@ def as_matrix(values: Any) -> csr_array | FileMatrix:
 
 
 def counted_texts(texts: Texts, vocabulary: tuple[str, ...], recipe: Recipe, choice: Choice) -> Documents:
-    """Texts of large files are read twice where their words are to be chosen, and never held."""
+    """Count words. Texts of large files are read twice if their words are to be chosen, and never held in memory."""
 
     def documents() -> Iterator[list[str]]:
         return recipe.all_words(text for _, text in texts.read(left_out))
@@ -361,7 +361,7 @@ def read_counts(path: Path) -> Observations:
 
 
 def in_order_of(vocabulary: Sequence[str], counts: csr_array | FileMatrix, columns: Sequence[str]) -> Documents:
-    """Counts over a vocabulary from a table that names its own columns: others are left out, missing ones are zero."""
+    """Counts over a vocabulary from a table with named columns: others are left out, missing ones are zero."""
     numbers = {word: place for place, word in enumerate(vocabulary)}
     places = np.array([numbers.get(word, -1) for word in columns], dtype=np.int64)
     if not isinstance(counts, FileMatrix):
@@ -376,7 +376,7 @@ def in_order_of(vocabulary: Sequence[str], counts: csr_array | FileMatrix, colum
 
 
 def moved(counts: csr_array, places: NDArray[np.int64], width: int) -> tuple[csr_array, int]:
-    """Columns at their new places, and the sum of those that have none."""
+    """Columns at their new places, and the sum of those without a place."""
     entries = counts.tocoo()
     target = places[entries.coords[1]]
     known = target >= 0
@@ -385,7 +385,7 @@ def moved(counts: csr_array, places: NDArray[np.int64], width: int) -> tuple[csr
 
 
 class WordPlaces(dict[str, int]):
-    """The column of each word; and of what is none of them whether it is a word at all, found once."""
+    """The column of each word; for other pieces, whether they are words at all, determined once."""
 
     def __init__(self, vocabulary: Sequence[str], recipe: Recipe) -> None:
         super().__init__((word, place) for place, word in enumerate(vocabulary) if recipe.is_word(word))
@@ -399,18 +399,18 @@ class WordPlaces(dict[str, int]):
 
 
 class Counting:
-    """Counts the words of a vocabulary in texts, as a recipe makes words of them."""
+    """Counts the words of a vocabulary in texts, using a recipe."""
 
     def __init__(self, vocabulary: Sequence[str], recipe: Recipe) -> None:
         self.vocabulary, self.recipe = tuple(vocabulary), recipe
         self._places = WordPlaces(vocabulary, recipe)
 
     def __call__(self, texts: Iterable[str]) -> tuple[csr_array, int]:
-        """(documents, words) counts, and how many tokens are none of the words."""
+        """(documents, words) counts, and the number of other tokens."""
         return self.of_words([*map(self.recipe.pieces, texts)])
 
     def of_words(self, documents: Sequence[Sequence[str]]) -> tuple[csr_array, int]:
-        """The same, of documents that are words already."""
+        """The same, for documents that are already split into words."""
         lengths = np.fromiter(map(len, documents), np.int64, len(documents))
         numbers = map(self._places.__getitem__, chain.from_iterable(documents))
         places = np.fromiter(numbers, np.int32, int(lengths.sum()))

@@ -1,4 +1,4 @@
-"""Arrays that lie in files: written at the end, read a slice at a time, never in memory as a whole."""
+"""Arrays in files: appended to, read a slice at a time, never in memory as a whole."""
 
 from collections.abc import Iterable, Iterator
 from itertools import count
@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import csr_array
 
-# Numbers of a sparse matrix that are read at a time.
+# Entries of a sparse matrix to read at a time.
 BLOCK_ENTRIES = 1 << 20
 
 
 class FileArray:
-    """Rows of numbers in a file. A slice is read when it is asked for, and written when it is assigned.
+    """Rows of numbers in a file. Slices are read when requested, and written when assigned.
 
-    A memory map would do the same, but what it has touched counts as the process's own memory.
+    A memory map would do the same, but the pages it has touched count as the process's own memory.
     """
 
     def __init__(
@@ -37,9 +37,9 @@ class FileArray:
 
     @classmethod
     def of_map(cls, mapped: np.memmap[Any, Any]) -> "FileArray | None":
-        """The file under a memory map, if its rows lie there one after the other."""
+        """The file under a memory map, if its rows are contiguous there."""
         base: object = mapped.base
-        # A part of a map does not say where in the file it lies.
+        # A part of a map does not know its position in the file.
         if not isinstance(base, mmap) or not mapped.flags.c_contiguous or not mapped.filename or not mapped.ndim:
             return None
         return cls(Path(mapped.filename), mapped.dtype, mapped.shape[1:], length=len(mapped), offset=mapped.offset)
@@ -83,7 +83,7 @@ class FileArray:
         )
 
     def append(self, values: NDArray[Any]) -> None:
-        """Write further rows behind the others."""
+        """Write further rows at the end."""
         self._write(self._length, values)
         self._length += len(values)
 
@@ -104,7 +104,7 @@ class Folder:
         self._names = map(str, count())
 
     def array(self, dtype: DTypeLike, row: tuple[int, ...] = (), *, length: int = 0) -> FileArray:
-        """A new array; what has not been written yet is zero."""
+        """A new array of zeros."""
         path = Path(self._folder.name) / next(self._names)
         array = FileArray(path, dtype, row, length=length, folder=self)
         with path.open("wb") as file:
@@ -113,7 +113,7 @@ class Folder:
 
 
 class FileMatrix:
-    """A CSR matrix in files. It is written some rows at a time, and iterating reads it so."""
+    """A CSR matrix in files. It is written in blocks of rows, and iterating reads it in blocks."""
 
     def __init__(self, width: int) -> None:
         folder = Folder()
@@ -146,7 +146,7 @@ class FileMatrix:
 
 
 def spans_up_to(offsets: NDArray[np.int64], most: int) -> Iterator[slice]:
-    """Consecutive rows with a limited number of entries, at least one row each."""
+    """Consecutive rows with a limited number of entries, but at least one row."""
     first, size = 0, len(offsets) - 1
     while first < size:
         last = max(first + 1, int(np.searchsorted(offsets, offsets[first] + most, side="right")) - 1)

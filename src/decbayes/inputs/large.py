@@ -1,4 +1,4 @@
-"""Files too large for memory, some rows at a time: the same numbers that `tables.py` reads at once."""
+"""Files too large for memory, in blocks of rows: the same numbers that `tables.py` reads at once."""
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
@@ -36,14 +36,14 @@ from decbayes.inputs.tables import (
     same_width,
 )
 
-# Bytes from which on a file is not read at once, and how many times larger a compressed one is.
+# Size from which a file is not read at once, and the assumed expansion of compressed files.
 LARGE, UNPACKED = 1 << 26, 4
-# Rows of a table that are read at a time.
+# Rows of a table to read at a time.
 ROWS = 1 << 14
 
 
 class Pieces(NamedTuple):
-    """Rows of a table, some at a time, how many columns there are, and their names if the file gives them."""
+    """Blocks of rows of a table, the number of columns, and their names if the file has them."""
 
     width: int
     columns: tuple[str, ...]
@@ -51,7 +51,7 @@ class Pieces(NamedTuple):
 
 
 class InNoOrder(Exception):
-    """Entries of a sparse matrix that do not come row by row."""
+    """Entries of a sparse matrix that are not sorted by row."""
 
 
 def is_large(*paths: Path) -> bool:
@@ -59,12 +59,12 @@ def is_large(*paths: Path) -> bool:
 
 
 def size_of(path: Path) -> int:
-    """Bytes, about as many as there are when a file is decompressed."""
+    """The approximate size of a file after decompression, in bytes."""
     return path.stat().st_size * (UNPACKED if is_compressed(path) else 1)
 
 
 def read_any_table(path: Path, columns: Sequence[str] = ()) -> Observations:
-    """The numbers of a file: in memory, or in files of their own where they are many."""
+    """The numbers of a file: in memory, or in temporary files if they are many."""
     suffix = ending(path)
     if suffix not in LARGE_READERS or not is_large(path) or (is_compressed(path) and suffix in BINARY):
         return read_table(path, columns)
@@ -76,7 +76,7 @@ def read_any_table(path: Path, columns: Sequence[str] = ()) -> Observations:
 
 
 def spooled(pieces: Pieces) -> Observations:
-    """All pieces in files."""
+    """All pieces, in temporary files."""
     first = next(pieces.matrices, None)
     if first is None:
         return Observations(np.zeros((0, pieces.width)), pieces.columns)
@@ -109,7 +109,7 @@ def large_csv(path: Path, columns: Sequence[str]) -> Observations:
 
 def large_parquet(path: Path, columns: Sequence[str]) -> Observations:
     parquet = require("pyarrow.parquet", extra="parquet", task="Reading Parquet files")
-    # Buffered ahead, all of the file would be in memory in the end.
+    # With buffering, the whole file would end up in memory.
     file = parquet.ParquetFile(path, pre_buffer=False)
     check_parquet(path, file.metadata)
     kept = places(file.schema_arrow.names, columns) if columns else range(len(file.schema_arrow.names))
@@ -125,7 +125,7 @@ def large_parquet(path: Path, columns: Sequence[str]) -> Observations:
 
 
 def large_array(path: Path, columns: Sequence[str]) -> Observations:
-    """The rows where they are; a copy is not needed."""
+    """The rows in place, without a copy."""
     places((), columns)
     check_array(path)
     mapped = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -157,7 +157,7 @@ def whole(archive: ZipFile, name: str) -> NDArray[Any]:
 
 
 def stored_rows(archive: ZipFile, width: int) -> Iterator[csr_array]:
-    """A CSR matrix whose parts lie in the archive."""
+    """A CSR matrix whose parts are in the archive."""
     offsets = whole(archive, "indptr").astype(np.int64)
     with archive.open("data.npy") as data, archive.open("indices.npy") as indices:
         (*_, value), (*_, index) = array_header(data), array_header(indices)
@@ -198,7 +198,7 @@ def large_market(path: Path, columns: Sequence[str]) -> Observations:
 
 
 def market_rows(lines: Iterator[str], height: int, width: int, entries: int) -> Iterator[csr_array]:
-    """Entries that come row by row, as matrices of some rows each."""
+    """Entries sorted by row, as matrices of some rows each."""
     begun, read, waiting = 0, 0, np.zeros((0, 3))
     for block in in_batches(lines, BLOCK_ENTRIES):
         cells = np.loadtxt(block, ndmin=2, comments="%")
@@ -207,7 +207,7 @@ def market_rows(lines: Iterator[str], height: int, width: int, entries: int) -> 
         waiting = np.concatenate([waiting, values])
         if (np.diff(waiting[:, 0]) < 0).any():
             raise InNoOrder
-        # The last row may go on in the next block.
+        # The last row may continue in the next block.
         whole = int(np.searchsorted(waiting[:, 0], waiting[-1, 0])) if len(waiting) else 0
         if whole:
             last = int(waiting[whole - 1, 0])
@@ -237,9 +237,9 @@ LARGE_READERS: dict[str, Callable[[Path, Sequence[str]], Observations]] = {
 
 
 def read_points(path: Path, columns: Sequence[str] = (), agreed: Sequence[str] = ()) -> Observations:
-    """A table of points: images become rows, a single column stays one. What is large stays in files.
+    """A table of points: images become rows, a single column stays one. Large tables stay in files.
 
-    Where no columns are asked for, those that sites have agreed on are taken out of a file that names its columns.
+    By default, the columns that sites have agreed on are selected if the file names its columns.
     """
     table = read_any_table(path, columns or (agreed if agreed and has_names(path) else ()))
     if isinstance(table.values, FileArray):

@@ -1,4 +1,4 @@
-"""Tables of mixed columns from files: texts, numbers and missing values, by the names of the columns."""
+"""Tables of mixed columns from files: texts, numbers and missing values, by column name."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,12 +22,12 @@ from decbayes.inputs.tables import (
 
 Frame = dict[str, NDArray[Any]]
 
-# How files write that a value is missing.
+# How files write missing values.
 MISSING = {"", "na", "n/a", "nan", "null", "?", "."}
 
 
 def read_frame(path: Path, columns: Sequence[str] = ()) -> Frame:
-    """The columns of a CSV or Parquet file by name, or those that are asked for."""
+    """The columns of a CSV or Parquet file by name; all, or those requested."""
     check_unpacked(path)
     suffix = ending(path)
     if suffix not in ("csv", "tsv", "parquet"):
@@ -65,7 +65,7 @@ def csv_frame(path: Path) -> Frame:
 
 
 def values_of(cells: Sequence[str]) -> NDArray[Any]:
-    """Numbers where all cells are numbers or missing, else texts."""
+    """Numbers if all cells are numbers or missing, else texts."""
     trimmed = [cell.strip() for cell in cells]
     values = [None if cell.lower() in MISSING else cell for cell in trimmed]
     if all(cell is None or is_number(cell) for cell in values):
@@ -80,5 +80,5 @@ def parquet_frame(path: Path) -> Frame:
 
 
 def is_dictionary(column: Any) -> bool:
-    """Whether Arrow keeps the column's categories apart from where they occur."""
+    """Whether Arrow stores the column's categories separately."""
     return str(column.type).startswith("dictionary")

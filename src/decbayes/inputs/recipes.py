@@ -1,4 +1,4 @@
-"""How texts become words: part of a topic model's structure, so that all sites read alike."""
+"""How texts become words: part of a topic model's structure, so that all sites do the same."""
 
 import json
 import re
@@ -15,13 +15,13 @@ from decbayes.base.extras import missing
 from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.inputs.tables import opened, reading
 
-# Scripts that put no space between words: Chinese characters, kana, Thai.
+# Scripts without spaces between words: Chinese characters, kana, Thai.
 UNSPACED = "\u0e00-\u0e7f\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 
 NAMED = {
-    # Two letters or digits or more, of any alphabet, with at least one letter.
+    # Two or more letters or digits, of any alphabet, with at least one letter.
     "words": r"[^\W\d_][^\W_]+|\d+[^\W\d_][^\W_]*",
-    # The same, but each character of a script without spaces is a word of its own.
+    # The same, but each character of a script without spaces is a word.
     "characters": rf"[{UNSPACED}]|[^\W\d_{UNSPACED}][^\W_{UNSPACED}]+|\d+[^\W\d_{UNSPACED}][^\W_{UNSPACED}]*",
 }
 WORDS = re.compile(NAMED["words"])
@@ -29,7 +29,7 @@ SEPARATED = "".join(chr(code) if chr(code).isalnum() else " " for code in range(
 LOWERED = SEPARATED.lower()
 LONGEST_EXPRESSION, MOST_NGRAMS = 500, 5
 
-# So many characters in a row are a sentence rather than a word; one such word in ten is a reason to say so.
+# This many such characters in a row are a sentence, not a word; and the share of such words that is worth a remark.
 SENTENCE, MANY = re.compile(f"[{UNSPACED}]{{5}}"), 0.1
 
 UNSPACED_REMEDY = "--tokens characters --ngrams 2, or a --tokenizer such as jieba:lcut, finds words in them"
@@ -45,8 +45,8 @@ class Recipe:
     """How a text becomes words. Sites that count the same words must make them in the same way.
 
     `tokens` is "words", "characters" (Chinese, Japanese and Thai without a tokenizer) or a regular expression that
-    matches one word; a `tokenizer`, a function or its name "module:function", takes its place. `ngrams=2` counts pairs
-    of neighbouring words, too. Texts are in lower case unless `lower` is false, and in Unicode's composed form (NFC).
+    matches one word; a `tokenizer`, a function or its name "module:function", replaces it. `ngrams=2` also counts pairs
+    of neighbouring words. Texts are in lower case unless `lower` is false, and in Unicode's composed form (NFC).
 
     >>> recipe = db.texts.Recipe(ngrams=2)
     >>> recipe.words("New York, new ideas")
@@ -65,7 +65,7 @@ class Recipe:
 
     @classmethod
     def of(cls, written: "str | Recipe") -> "Recipe":
-        """A recipe from its own text, as files hold it."""
+        """A recipe from its text, as files hold it."""
         if isinstance(written, Recipe):
             return written
         try:
@@ -74,13 +74,13 @@ class Recipe:
             raise InvalidStructure(f"This is not a recipe for texts: {type(error).__name__}.") from None
 
     def __str__(self) -> str:
-        """What differs from the ordinary recipe, as JSON; nothing if it is the ordinary one."""
+        """The differences from the usual recipe, as JSON; empty if there are none."""
         usual = {field.name: field.default for field in fields(self)}
         unusual = {name: value for name, value in asdict(self).items() if value != usual[name]}
         return json.dumps(unusual, sort_keys=True, ensure_ascii=False) if unusual else ""
 
     def words(self, text: str) -> list[str]:
-        """The words of a text, and its pairs of words and so on."""
+        """The words of a text, and its n-grams."""
         words = self.cut(text)
         return words if self.ngrams == 1 else [*words, *ngrams(words, self.ngrams)]
 
@@ -89,7 +89,7 @@ class Recipe:
 
     @property
     def pieces(self) -> Callable[[str], list[str]]:
-        """A function that cuts texts into words and, where that is faster, some pieces that `is_word` knows as none."""
+        """A function that cuts texts into words and, if that is faster, some pieces that `is_word` refuses."""
         return lowered_pieces if self._usual else self.words
 
     def is_word(self, piece: str) -> bool:
@@ -114,11 +114,11 @@ class Recipe:
         return lambda text: [word for word in function(text) if word.strip()]
 
     def allows(self, asked: "Recipe") -> bool:
-        """Whether whatever somebody asks for beyond the usual is what this recipe says."""
+        """Whether this recipe has every setting of `asked` that is not the default."""
         return all(getattr(asked, field.name) in (field.default, getattr(self, field.name)) for field in fields(self))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # The function that cuts cannot be pickled, and is made again.
+        # The cutting function cannot be pickled, and is made again.
         return Recipe, (self.tokens, self.tokenizer, self.ngrams, self.lower)
 
 
@@ -131,7 +131,7 @@ def composed(text: str) -> str:
 
 
 def words_in(text: str) -> list[str]:
-    """What the expression for "words" finds, twice as fast in plain ASCII."""
+    """The matches of the expression for "words", twice as fast in plain ASCII."""
     if text.isascii():
         return [word for word in text.translate(SEPARATED).split() if len(word) > 1 and not word.isdigit()]
     return WORDS.findall(text)
@@ -149,7 +149,7 @@ def ngrams(words: Sequence[str], most: int) -> Iterator[str]:
 
 
 def trust(tokenizer: Tokenizer | str) -> str:
-    """The name of a tokenizer that the user has chosen, which recipes in files may name from now on."""
+    """Trust a tokenizer that the user has chosen, so that recipes in files may name it; return its name."""
     if not tokenizer:
         return ""
     name = tokenizer if isinstance(tokenizer, str) else f"{tokenizer.__module__}:{tokenizer.__qualname__}"
@@ -158,7 +158,7 @@ def trust(tokenizer: Tokenizer | str) -> str:
 
 
 def trusted(name: str) -> Tokenizer:
-    """A tokenizer by name. What a file names is code, and is not run unless the user has named it, too."""
+    """A tokenizer by name. A name in a file stands for code, which runs only if the user has named it, too."""
     if name not in _trusted:
         raise InvalidData(
             f"These texts are cut into words by {name}, a function that a file names. If you trust it, name it "
@@ -181,7 +181,7 @@ def loaded(name: str) -> Tokenizer:
 
 
 def unspaced(words: Iterable[str]) -> bool:
-    """Whether many words are sentences of a script that puts no space between words."""
+    """Whether many words are sentences of a script without spaces."""
     sentences = [SENTENCE.search(word) is not None for word in words]
     return sum(sentences) > MANY * len(sentences)
 
@@ -221,23 +221,23 @@ def check_expression(expression: str) -> None:
 USUAL = Recipe()
 
 
-# The library's names of its lists; of its two English ones the longer.
+# The library's names of its lists; the longer one of its two English ones.
 PREFIX, ENGLISH = "STOPWORDS_", ("EN_PLUS", "EN")
-# Words that say as little, and which the list lacks.
+# Function words that the list lacks.
 ALSO_ENGLISH = ("also", "could", "mr", "mrs", "ms", "might", "must", "one", "shall", "us", "would")
 AUTO, NONE = "auto", "none"
-# Stop words as a share of the words of documents, and how many different ones, from which on a language is known.
+# Share of stop words among the words of documents, and number of distinct ones, that identify a language.
 COVERED, DIFFERENT = 0.08, 12
 
 
 def stop_words_of(names: Iterable[str], recipe: Recipe) -> frozenset[str]:
-    """The words of languages and files, as the recipe makes words of them: "don't" may be two."""
+    """The words of languages and files, as the recipe makes them: "don't" may be two."""
     listed = [word for name in names for word in words_of(name)]
     return frozenset(part for word in listed for part in (word, *recipe.cut(word)))
 
 
 def stopping(names: str, recipe: Recipe) -> tuple[frozenset[str], bool]:
-    """The stop words that somebody asks for, and whether those of the texts' language are left out, too."""
+    """The requested stop words, and whether to leave out those of the texts' language, too."""
     given = [name.strip() for name in names.split(",") if name.strip()]
     if NONE in given and len(given) > 1:
         raise InvalidData(f"--stop-words {NONE} keeps all words: it cannot be combined with other names.")
@@ -245,9 +245,9 @@ def stopping(names: str, recipe: Recipe) -> tuple[frozenset[str], bool]:
 
 
 def detected(occurrences: Mapping[str, int]) -> tuple[str, frozenset[str]]:
-    """The language whose stop words the documents are full of, and these; nothing if there is none, or no list.
+    """The language whose stop words fill the documents, and these; nothing if there is none, or no list.
 
-    `occurrences` says how many documents have each word.
+    `occurrences` is the number of documents with each word.
     """
     total = sum(occurrences.values())
     if find_spec("bm25s") is None or not total:
@@ -288,7 +288,7 @@ def languages() -> dict[str, tuple[str, ...]]:
 
 
 def lists() -> Any:
-    """The module with the lists alone: the library as a whole would also load JAX where that is installed."""
+    """Only the module with the lists: the whole library would also load JAX if installed."""
     spec = find_spec("bm25s")
     if spec is None or not spec.submodule_search_locations:
         raise missing("Stop words by language", ["bm25s"], ["texts"])

@@ -1,6 +1,6 @@
-"""Observations from files: tables, arrays and sparse counts, by the ending of the file's name.
+"""Observations from files: tables, arrays and sparse counts, by file name extension.
 
-Messages say where in a file something is wrong, and never quote what stands there: it is somebody's data.
+Messages say where in a file something is wrong, and never quote it: it is somebody's data.
 """
 
 import csv
@@ -33,7 +33,7 @@ from decbayes.inputs._bounds import (
     check_unpacking,
 )
 
-# What readers raise when a file is damaged, or is something else than its name says.
+# What readers raise if a file is damaged, or is not what its name says.
 DAMAGE = (
     ValueError,
     KeyError,
@@ -47,19 +47,19 @@ DAMAGE = (
     lzma.LZMAError,
     csv.Error,
 )
-# Their libraries do not decompress these, and their errors speak of the format, not of what the file holds.
+# Their libraries do not decompress these, and their errors are about the format, not about the contents.
 BINARY = ("parquet", "npy", "npz")
-# A text may be a cell; the reader of tables refuses long ones unless told otherwise.
+# A cell may be a text; by default the csv module refuses long cells.
 LONGEST_CELL = 1 << 30
-# What is not read as it is, and what unpacks it.
+# Formats that are not read, and what unpacks them.
 UNPACKING = {".zst": "zstd -d", ".zip": "unzip", ".tar": "tar -xf", ".tgz": "tar -xf", ".7z": "7z x"}
 
 Report = Callable[[str], None]
-"""Told what a reader did that its user should know, such as how many words were left out."""
+"""Called with what a user should know about a reading, such as how many words were left out."""
 
 
 class LeftOut(str):
-    """A report of rows that were left out: a sentence, and how many of them why."""
+    """A report of rows that were left out: a sentence, their number and the reason."""
 
     rows: int
     reason: str
@@ -72,14 +72,14 @@ class LeftOut(str):
 
 @dataclass(frozen=True)
 class Observations:
-    """Rows of numbers, dense or sparse, and the names of the columns where the file gives them."""
+    """Rows of numbers, dense or sparse, and the names of the columns if the file has them."""
 
     values: Any
     columns: tuple[str, ...] = ()
 
 
 def ending(path: Path) -> str:
-    """What kind of file it is by its name, "csv" of data.CSV.gz; nothing if the name does not say."""
+    """The type of a file by its name, "csv" for data.CSV.gz; empty if the name does not say."""
     name = path.stem if is_compressed(path) else path.name
     return Path(name).suffix.lower().removeprefix(".")
 
@@ -89,7 +89,7 @@ def is_compressed(path: Path) -> bool:
 
 
 def check_unpacked(path: Path) -> None:
-    """Refuse archives, and what is compressed in a way that is not read."""
+    """Refuse archives, and unsupported compression."""
     kind = f".{ending(path)}"
     if kind in UNPACKING and not path.is_dir():
         raise InvalidData(
@@ -117,7 +117,7 @@ def read_table(path: Path, columns: Sequence[str] = ()) -> Observations:
 
 @contextmanager
 def reading(path: Path, kind: str) -> Iterator[None]:
-    """Errors about a file give its name."""
+    """Prefix errors with the name of the file."""
     try:
         yield
     except InvalidData as error:
@@ -128,7 +128,7 @@ def reading(path: Path, kind: str) -> Iterator[None]:
             "iconv -f WINDOWS-1252 -t UTF-8."
         ) from None
     except DAMAGE as error:
-        # Of Python's own objects NumPy would say how to run what is in the file.
+        # For pickled objects, NumPy would explain how to run what is in the file.
         cause = f" ({error})" if kind.removeprefix(".") in BINARY and "pickle" not in str(error) else ""
         if is_compressed(path):
             cause = f": it is not a complete {path.suffix.lower()} file. It may have been cut off; copy it again"
@@ -146,7 +146,7 @@ def read_csv(path: Path, columns: Sequence[str]) -> Observations:
 
 
 def csv_rows(path: Path, encoding: str = "utf-8", errors: str = "strict") -> Iterator[list[str]]:
-    """Rows that are not blank, separated by whatever the first line is separated by.
+    """Rows that are not blank, with the delimiter of the first line.
 
     Spreadsheets that separate cells by semicolons write decimal commas, and some begin with a line such as `sep=;`.
     """
@@ -161,7 +161,7 @@ def csv_rows(path: Path, encoding: str = "utf-8", errors: str = "strict") -> Ite
 
 
 def delimiter_of(file: TextIO) -> str:
-    """What separates the cells, by the first line of a file that has just been opened; one that says so is skipped."""
+    """The delimiter, by the first line of a file that has just been opened; a line `sep=;` is skipped."""
     first = file.readline()
     if SEPARATOR_LINE.fullmatch(first.strip("\r\n")):
         return first[4]
@@ -172,7 +172,7 @@ def delimiter_of(file: TextIO) -> str:
 
 
 def with_point(cell: str) -> str:
-    """A number with a decimal point where it has a decimal comma."""
+    """A number with a decimal point in place of a decimal comma."""
     return cell.replace(".", "").replace(",", ".") if DECIMAL_COMMA.fullmatch(cell.strip()) else cell
 
 
@@ -182,7 +182,7 @@ DECIMAL_COMMA = re.compile(r"[-+]?(?:\d+|\d{1,3}(?:\.\d{3})+),\d+")
 
 
 def named_columns(first: Sequence[str], columns: Sequence[str]) -> tuple[bool, Sequence[int], tuple[str, ...]]:
-    """Whether a first line names columns, where those that are used are, and their names."""
+    """Whether a first line names columns, the positions of the selected ones, and their names."""
     names = () if all(map(is_number, first)) else tuple(first)
     check_names(names)
     kept = places(names, columns) if columns else range(len(first))
@@ -193,9 +193,9 @@ def named_columns(first: Sequence[str], columns: Sequence[str]) -> tuple[bool, S
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Refuse a first line that holds numbers: it is a row of data, and nobody's data are names of columns.
+    """Refuse a first line that holds numbers: it is a row of data, and data must not become column names.
 
-    Names are at most numbered: 0, 1 or two in sequence, or more in steps as years are.
+    Names may be numbered: 0, 1, two in sequence, or more in equal steps, such as years.
     """
     numbers = [float(name) for name in names if name.lower() != "nan" and is_number(name)]
     steps = {later - earlier for earlier, later in pairwise(numbers)}
@@ -205,7 +205,7 @@ def check_names(names: Sequence[str]) -> None:
 
 
 def places(names: Sequence[str], columns: Sequence[str], advice: str = "") -> list[int]:
-    """Where the columns asked for are."""
+    """The positions of the requested columns."""
     unknown = [name for name in columns if name not in names]
     if unknown:
         lacks = f"there {'is no column' if len(unknown) == 1 else 'are no columns'} {', '.join(unknown)}"
@@ -214,7 +214,7 @@ def places(names: Sequence[str], columns: Sequence[str], advice: str = "") -> li
 
 
 def same_width(rows: list[list[str]], width: int, before: int = 0) -> list[list[str]]:
-    """The rows, if all have `width` cells; `before` says how many others have been read before them."""
+    """The rows, if all have `width` cells; `before` is the number of rows before them."""
     for number, row in enumerate(rows, start=before + 1):
         if len(row) != width:
             raise InvalidData(f"row {number} has {len(row)} columns, the first has {width}.")
@@ -308,7 +308,7 @@ def read_market(path: Path, columns: Sequence[str]) -> Observations:
     with opened(path) as text:
         market_size(path, text)
     with warnings.catch_warnings():
-        # Which of its two kinds of matrices mmread returns, and that this will change, does not matter here.
+        # Which of its two matrix types mmread returns does not matter here.
         warnings.simplefilter("ignore", DeprecationWarning)
         matrix = mmread(path)
     return Observations(csr_array(matrix) if issparse(matrix) else matrix)
@@ -344,7 +344,7 @@ def has_names(path: Path) -> bool:
 
 @contextmanager
 def opened(path: Path, encoding: str = "utf-8", errors: str = "strict") -> Iterator[TextIO]:
-    """A text file, decompressed if its name says so, without the byte-order mark that some programs write."""
+    """Open a text file, decompressed if its name says so, without a byte-order mark."""
     opener: Callable[..., TextIO] = open
     if is_compressed(path):
         status = path.stat()
@@ -355,7 +355,7 @@ def opened(path: Path, encoding: str = "utf-8", errors: str = "strict") -> Itera
 
 
 def marked(path: Path, encoding: str) -> str:
-    """The same encoding with or without a mark at the beginning; the mark of UTF-16 says that it is that."""
+    """The encoding, with an optional byte-order mark; the mark of UTF-16 overrides UTF-8."""
     if encoding.lower().replace("_", "-") not in ("utf-8", "utf8"):
         return encoding
     opener: Callable[..., Any] = OPENERS.get(path.suffix.lower(), open)

@@ -1,4 +1,4 @@
-"""Texts from files of any kind, folders and standard input. A document that cannot be read is counted, never quoted."""
+"""Texts from files of any kind, folders and standard input. Unreadable documents are counted, never quoted."""
 
 import re
 import shutil
@@ -21,14 +21,14 @@ from decbayes.inputs.tables import ending, opened, places, reading
 STANDARD_INPUT = Path("/dev/stdin")  # by this name on any system; "-" on a command line
 STANDARD = "standard input"
 FORMATS = ("txt", "jsonl", "ndjson", "csv", "tsv", "parquet")
-# Options of whatever reads texts; the strings are their help on the command line.
+# Options of text readers; the strings are their help on the command line.
 TextColumns = Annotated[str, "Columns of a table that hold the texts, separated by commas; default: text."]
 TokenizerName = Annotated[str, "MODULE:FUNCTION that splits a text into words."]
 Format = Annotated[str, "File format, whatever the file's name: txt, jsonl, csv or parquet."]
 Encoding = Annotated[str, "Encoding of the texts."]
 Whole = Annotated[bool, "Treat each .txt file as one document, as in folders."]
 Strict = Annotated[bool, "Stop at a line that is not a document instead of skipping it."]
-# How many places are named; their number is always given.
+# Places to name; their number is always given.
 NAMED_PLACES = 5
 
 UNREADABLE = re.compile("[\ud800-\udfff]")
@@ -36,7 +36,7 @@ NOT_UTF8 = "not in this encoding; --encoding sets another one"
 
 
 class Text(NamedTuple):
-    """A document, and where it stands: its line or row, or its file."""
+    """A document, and its place: its line or row, or its file."""
 
     place: str
     text: str
@@ -44,7 +44,7 @@ class Text(NamedTuple):
 
 @dataclass
 class LeftOut:
-    """What was read, and what could not be: how often, for which reason, and where the first few are."""
+    """What was read, and what could not be: how often, for which reason, and the first few places."""
 
     documents: int = 0
     reasons: dict[tuple[str, str], list[Any]] = field(default_factory=lambda: defaultdict(lambda: [0, []]))
@@ -64,11 +64,11 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Texts:
-    """Where a site's texts are, and how files are read.
+    """Where a site's texts are, and how to read files.
 
     In a table the texts are in the `columns` (default: `text`), joined if there are several. A .txt file has one
     document per line; in a folder, or if `whole` is true, it is one document. `format` is for files whose names do
-    not show it: "txt", "jsonl", "csv", "parquet". What cannot be read is left out, or refused if `strict`.
+    not show it: "txt", "jsonl", "csv", "parquet". Unreadable documents are left out, or refused if `strict`.
     """
 
     paths: tuple[Path, ...]
@@ -89,7 +89,7 @@ class Texts:
             raise InvalidData(f"There is no encoding {self.encoding}; try utf-8, utf-16, cp1252 or latin-1.") from None
 
     def read(self, left_out: LeftOut) -> Iterator[Text]:
-        """All documents in order; what is wrong with others goes to `left_out`."""
+        """All readable documents in order; problems with others go to `left_out`."""
         for path, whole in self.files(left_out):
             alone = self.paths == (path,)
             for place, text, reason in self._documents(path, whole):
@@ -125,7 +125,7 @@ class Texts:
         return self.format or ending(path)
 
     def _documents(self, path: Path, whole: bool) -> Iterator[tuple[str, str, str]]:
-        """Where a document stands, its text, and what is wrong with it if anything is."""
+        """The place of each document, its text, and what is wrong with it, if anything."""
         kind = self.kind(path)
         if kind not in FORMATS:
             raise InvalidData(
@@ -173,7 +173,7 @@ def text_of(line: str, columns: Sequence[str], *, numbers: bool = False) -> str 
 
 
 def csv_rows(source: Texts, path: Path) -> Iterator[tuple[str, str, str]]:
-    """Rows are counted from 1, without the names of the columns."""
+    """Rows are counted from 1, without the header."""
     rows = table_rows(path, source.encoding, "surrogateescape")
     names = [cell.strip() for cell in next(rows, [])]
     kept = text_columns(names, source.columns)
@@ -186,7 +186,7 @@ def csv_rows(source: Texts, path: Path) -> Iterator[tuple[str, str, str]]:
 
 def parquet_rows(source: Texts, path: Path) -> Iterator[tuple[str, str, str]]:
     parquet = require("pyarrow.parquet", extra="parquet", task="Reading Parquet files")
-    # Buffered ahead, all of the file would be in memory in the end.
+    # With buffering, the whole file would end up in memory.
     with parquet.ParquetFile(path, pre_buffer=False) as file:
         check_parquet(path, file.metadata)
         names = file.schema_arrow.names
@@ -201,7 +201,7 @@ def parquet_rows(source: Texts, path: Path) -> Iterator[tuple[str, str, str]]:
 
 
 def text_columns(names: Sequence[str], wanted: Sequence[str]) -> list[int]:
-    """Where the columns of texts are."""
+    """The positions of the columns of texts."""
     return places(names, wanted or ("text",), " --columns names those with the texts.")
 
 
@@ -233,7 +233,7 @@ class StandardInput:
 
 
 def without_standard_input(texts: Texts) -> tuple[Texts, StandardInput | None]:
-    """The same texts, with a copy of standard input in its place."""
+    """The same texts, with standard input replaced by a copy."""
     if STANDARD_INPUT not in texts.paths:
         return texts, None
     copied = StandardInput(texts.format)
