@@ -15,11 +15,11 @@ import decbayes as db
 from decbayes.cli import main
 from decbayes.errors import DecbayesError, InvalidData, InvalidFile, printable
 from decbayes.files import KEY, LARGEST, from_bytes, to_bytes
-from decbayes.inputs.documents import read_vocabulary
 from decbayes.inputs.large import read_any_table
 from decbayes.inputs.mixed_tables import read_frame
 from decbayes.inputs.tables import places
 from decbayes.inputs.texts import LeftOut, Texts
+from decbayes.inputs.word_lists import read_vocabulary
 from decbayes.merging.base.compatibility import model_differences
 
 MODEL = db.GaussianMixture(2, 2, covariance="diagonal")

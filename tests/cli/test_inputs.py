@@ -10,9 +10,10 @@ from scipy.io import mmwrite
 from scipy.sparse import csr_array, csr_matrix, save_npz
 
 from decbayes.errors import InvalidData
-from decbayes.inputs.documents import Choice, read_documents, read_vocabulary
+from decbayes.inputs.documents import Choice, read_documents
 from decbayes.inputs.tables import has_names, read_table
 from decbayes.inputs.texts import Texts
+from decbayes.inputs.word_lists import read_vocabulary
 
 POINTS = np.array([[1.5, 2.0], [-3.25, 4e3]])
 COUNTS = np.array([[0, 2, 1], [3, 0, 0]])

@@ -14,7 +14,7 @@ from parties import Means
 import decbayes as db
 from decbayes.cli import main
 from decbayes.files import load
-from decbayes.inputs.documents import read_vocabulary
+from decbayes.inputs.word_lists import read_vocabulary
 from decbayes.merging import merge
 from decbayes.network import Charter, Identity, SqliteStore
 

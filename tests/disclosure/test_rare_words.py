@@ -7,8 +7,8 @@ from scipy.sparse import csr_array
 import decbayes as db
 from decbayes.errors import InvalidData
 from decbayes.files import load, load_note, save
-from decbayes.inputs.documents import Vocabulary, joined, read_vocabulary
 from decbayes.inputs.filed import FileMatrix
+from decbayes.inputs.word_lists import Vocabulary, joined, read_vocabulary
 from decbayes.models.topics.rare_words import shares_by_topics, unnamed
 from decbayes.updates.rounds import Round, Sent
 

@@ -1,9 +1,9 @@
-"""Lists of words in files: one per line with a number, and the recipe that made the words in a line of its own."""
+"""Documents from files: which of their words count, and how often each occurs."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice, repeat
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from decbayes.base.extras import require
-from decbayes.errors import InvalidData, InvalidStructure
+from decbayes.errors import InvalidData
 from decbayes.inputs.chunks import in_batches
 from decbayes.inputs.filed import FileArray, FileMatrix
 from decbayes.inputs.large import ROWS, is_large, read_any_table
@@ -24,142 +24,12 @@ from decbayes.inputs.tables import (
     ending,
     is_compressed,
     is_number,
-    opened,
     reading,
 )
 from decbayes.inputs.texts import FORMATS, LeftOut, Texts, text_columns, without_standard_input
 
-# `sort -u` of several lists leaves one such line if the sites agree, and it may be anywhere.
-MARK = "# decbayes recipe "
-# The number of documents behind a list, and words that most of them have: these do not count, unless lists of other
-# sites are joined to it and most documents of all sites lack them.
-SIZE, COMMON = "# decbayes documents ", "# decbayes common "
-OUR_LINES = (MARK, SIZE, COMMON)
-LONGEST_NUMBER = 15
-LIST, LOOKED_AT = ".words", 20
 # A cell with this many words is a text.
 PROSE = 4
-
-
-class Vocabulary(NamedTuple):
-    """The words that count, and how texts become words.
-
-    `documents` is the public number of documents with each word; empty if unknown. `size` is the number of documents, 0
-    if unknown, and `common` are words that too many of them have, with numbers.
-    """
-
-    words: tuple[str, ...]
-    recipe: Recipe = USUAL
-    documents: tuple[int, ...] = ()
-    size: int = 0
-    common: tuple[tuple[str, int], ...] = ()
-
-    def text(self) -> str:
-        recipe = str(self.recipe)
-        numbers = [f"\t{number}" if number else "" for number in self.documents] or [""] * len(self.words)
-        first = [f"{MARK}{recipe}"] if recipe else []
-        first += [f"{SIZE}{self.size}"] if self.size else []
-        first += [f"{COMMON}{word}\t{number}" for word, number in self.common]
-        return "".join(f"{line}\n" for line in [*first, *map("".join, zip(self.words, numbers, strict=True))])
-
-    def without_common(self, most_share: float) -> "Vocabulary":
-        """Remove words that more than this share of all documents have; other common words count again."""
-        most = most_share * self.size
-        back = [(word, number) for word, number in self.common if number <= most]
-        kept = sorted([*zip(self.words, self.documents or repeat(0), strict=False), *back])
-        words, numbers = tuple(word for word, _ in kept), tuple(number for _, number in kept)
-        common = tuple((word, number) for word, number in self.common if number > most)
-        return self._replace(words=words, documents=numbers if any(numbers) else (), common=common)
-
-    def without(self, stops: Callable[[str], bool]) -> "Vocabulary":
-        """Remove stop words."""
-        kept = [place for place, word in enumerate(self.words) if not stops(word)]
-        numbers = tuple(self.documents[place] for place in kept) if self.documents else ()
-        common = tuple((word, number) for word, number in self.common if not stops(word))
-        return self._replace(words=tuple(self.words[place] for place in kept), documents=numbers, common=common)
-
-
-def read_vocabulary(path: Path) -> Vocabulary:
-    """One word per line, and after a tab its number of documents. A list must not have two recipes."""
-    with reading(path, "text"), opened(path) as file:
-        lines = [line.strip() for line in file if line.strip()]
-    listed = [numbered(line, path) for line in lines if not line.startswith(OUR_LINES)]
-    common = tuple(numbered(line.removeprefix(COMMON), path) for line in lines if line.startswith(COMMON))
-    sizes = [numbered(f"\t{line.removeprefix(SIZE)}", path)[1] for line in lines if line.startswith(SIZE)]
-    recipes = {line.removeprefix(MARK) for line in lines if line.startswith(MARK)}
-    if not listed:
-        raise InvalidData(f"{path} holds no words; one per line is expected.")
-    twice = Counter(word for word, number in listed if not number)
-    if len(twice) < twice.total():
-        raise InvalidData(
-            f"{path}: {twice.total() - len(twice):,} words are listed more than once; `sort -u` removes them."
-        )
-    if len(recipes) > 1:
-        raise InvalidData(
-            f"{path}: its words were made by different recipes ({' and '.join(sorted(recipes))}), so sites would count "
-            "different things. Let all sites run `decbayes words` with the same options."
-        )
-    try:
-        whole = added_up(listed, Recipe.of(recipes.pop() if recipes else ""))
-        return whole._replace(size=sizes[0], common=common) if len(sizes) == 1 else whole
-    except InvalidStructure as error:
-        raise InvalidData(f"{path}: {error}") from None
-
-
-def numbered(line: str, path: Path) -> tuple[str, int]:
-    """A word, and its number of documents; 0 if not stated."""
-    word, _, number = (part.strip() for part in line.partition("\t"))
-    if number and not (number.isascii() and number.isdigit() and len(number) <= LONGEST_NUMBER):
-        raise InvalidData(f"{path}: a word is followed by a tab and its number of documents, or by nothing.")
-    return word, int(number or 0)
-
-
-def added_up(listed: Iterable[tuple[str, int]], recipe: Recipe) -> Vocabulary:
-    """Words in the order of their first mention, with the sums of their numbers."""
-    total: Counter[str] = Counter()
-    for word, number in listed:
-        total[word] += number
-    return Vocabulary(tuple(total), recipe, tuple(total.values()) if any(total.values()) else ())
-
-
-def joined(lists: Iterable[tuple[Path, Vocabulary]]) -> Vocabulary:
-    """The words of all lists, in alphabetical order; refused if they were made by different recipes."""
-    (first, vocabulary), *others = lists
-    for path, other in others:
-        if other.recipe != vocabulary.recipe:
-            recipes = " and ".join(str(words.recipe) or "the usual one" for words in (other, vocabulary))
-            raise InvalidData(
-                f"{path} and {first} were made by different recipes ({recipes}). Let all sites run `decbayes words` "
-                "with the same options."
-            )
-    all_lists = (vocabulary, *(other for _, other in others))
-    listed = chain.from_iterable(zip(words.words, words.documents or repeat(0), strict=False) for words in all_lists)
-    whole = added_up(sorted(listed), vocabulary.recipe)
-    if not all(words.size for words in all_lists):
-        return whole
-    common = {word for words in all_lists for word, _ in words.common}
-    total = Counter(dict(zip(whole.words, whole.documents or repeat(0), strict=False)))
-    for words in all_lists:
-        total.update(dict(words.common))
-    kept = [(word, total[word]) for word in whole.words if word not in common]
-    frequent = tuple((word, total[word]) for word in sorted(common))
-    size = sum(words.size for words in all_lists)
-    return Vocabulary(
-        tuple(word for word, _ in kept), whole.recipe, tuple(number for _, number in kept), size, frequent
-    )
-
-
-def is_list(path: Path) -> bool:
-    """Whether a file is a list of words with numbers, as `decbayes words` writes it, whatever its name."""
-    if path.suffix == LIST:
-        return True
-    if not path.is_file() or ending(path) not in ("", "txt"):
-        return False
-    with opened(path, "utf-8", "surrogateescape") as file:
-        lines = [line.rstrip("\n") for line in islice(file, LOOKED_AT)]
-    marked = any(line.startswith(OUR_LINES) for line in lines)
-    numbers = [line.rpartition("\t")[2] for line in lines if line and not line.startswith(OUR_LINES)]
-    return marked or (bool(numbers) and all("\t" in line for line in lines) and all(map(str.isdecimal, numbers)))
 
 
 def counted_blocks(counts: Any) -> Iterable[csr_array]:

@@ -12,7 +12,7 @@ from typing import Any
 from decbayes.columns import Column, agree, unlike
 from decbayes.columns.kinds import Missing
 from decbayes.errors import InvalidData, InvalidProtocol, InvalidStructure
-from decbayes.inputs.documents import joined, read_vocabulary
+from decbayes.inputs.word_lists import joined, read_vocabulary
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import kind_called
 from decbayes.models.tables.tabular import columns_file, read_columns, read_list

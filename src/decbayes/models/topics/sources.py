@@ -13,16 +13,7 @@ from decbayes.base.arguments import Above
 from decbayes.errors import InvalidData
 from decbayes.families import Array
 from decbayes.inputs.chunks import in_batches
-from decbayes.inputs.documents import (
-    Choice,
-    Counting,
-    Documents,
-    Vocabulary,
-    holds_counts,
-    public_numbers,
-    read_documents,
-    read_vocabulary,
-)
+from decbayes.inputs.documents import Choice, Counting, Documents, holds_counts, public_numbers, read_documents
 from decbayes.inputs.recipes import UNSPACED_REMEDY, Recipe, stopping, trust, unspaced
 from decbayes.inputs.tables import Report
 from decbayes.inputs.texts import (
@@ -36,6 +27,7 @@ from decbayes.inputs.texts import (
     Whole,
     without_standard_input,
 )
+from decbayes.inputs.word_lists import Vocabulary, read_vocabulary
 from decbayes.models.core.model import Model, ignore, split_names
 from decbayes.models.core.persons import Persons
 from decbayes.models.core.settings import Number

@@ -17,18 +17,10 @@ from decbayes.cli.shared.terminal import messages, plural, print_written
 from decbayes.disclosure import Rules
 from decbayes.disclosure.preparing import check_size
 from decbayes.errors import InvalidData
-from decbayes.inputs.documents import (
-    Choice,
-    Vocabulary,
-    holds_counts,
-    is_list,
-    joined,
-    public_numbers,
-    read_documents,
-    read_vocabulary,
-)
+from decbayes.inputs.documents import Choice, holds_counts, public_numbers, read_documents
 from decbayes.inputs.recipes import Recipe, stopping, trust
 from decbayes.inputs.texts import FORMATS, STANDARD_INPUT
+from decbayes.inputs.word_lists import Vocabulary, is_list, joined, read_vocabulary
 from decbayes.models.core.persons import EACH
 from decbayes.models.topics import LatentDirichletAllocation
 from decbayes.models.topics.sources import authors, report_reading, text_source

@@ -22,7 +22,7 @@ from decbayes.cli.shared.terminal import messages
 from decbayes.disclosure import Rules as DisclosureRules
 from decbayes.errors import InvalidCharter, InvalidRules
 from decbayes.files import load as load_posterior
-from decbayes.inputs.documents import Vocabulary, read_vocabulary
+from decbayes.inputs.word_lists import Vocabulary, read_vocabulary
 from decbayes.merging import pad
 from decbayes.models.core.registry import MODELS
 from decbayes.network.protocol.limits import PrivacyRules, Rules, SumRules

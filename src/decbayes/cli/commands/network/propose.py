@@ -9,7 +9,7 @@ from cyclopts.types import NonNegativeInt
 from decbayes.cli.commands.network._orders import IN_A_MINUTE, Answer, Approver, Store, give, orders, values
 from decbayes.cli.shared.running import with_example
 from decbayes.errors import InvalidCharter
-from decbayes.inputs.documents import read_vocabulary
+from decbayes.inputs.word_lists import read_vocabulary
 
 app = App(
     name="propose",
