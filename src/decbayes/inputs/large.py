@@ -199,7 +199,7 @@ def large_market(path: Path, columns: Sequence[str]) -> Observations:
 
 def market_rows(lines: Iterator[str], height: int, width: int, entries: int) -> Iterator[csr_array]:
     """Entries sorted by row, as matrices of some rows each."""
-    begun, read, waiting = 0, 0, np.zeros((0, 3))
+    first, read, waiting = 0, 0, np.zeros((0, 3))
     for block in in_batches(lines, BLOCK_ENTRIES):
         cells = np.loadtxt(block, ndmin=2, comments="%")
         read += len(cells)
@@ -211,19 +211,19 @@ def market_rows(lines: Iterator[str], height: int, width: int, entries: int) -> 
         whole = int(np.searchsorted(waiting[:, 0], waiting[-1, 0])) if len(waiting) else 0
         if whole:
             last = int(waiting[whole - 1, 0])
-            yield rows_of(waiting[:whole], begun, last, width)
-            begun, waiting = last, waiting[whole:]
+            yield rows_of(waiting[:whole], first, last, width)
+            first, waiting = last, waiting[whole:]
     if read != entries:
         raise InvalidData(f"it ends after {read:,} entries; its first lines promise {entries:,}.")
-    yield rows_of(waiting, begun, height, width)
+    yield rows_of(waiting, first, height, width)
 
 
-def rows_of(entries: NDArray[Any], begun: int, last: int, width: int) -> csr_array:
-    """Rows `begun` to `last`, from entries that count rows and columns from one."""
-    rows, columns = entries[:, 0].astype(np.int64) - 1 - begun, entries[:, 1].astype(np.int64) - 1
-    if len(rows) and not (0 <= rows.min() <= rows.max() < last - begun and 0 <= columns.min() <= columns.max() < width):
+def rows_of(entries: NDArray[Any], first: int, last: int, width: int) -> csr_array:
+    """Rows `first` to `last`, from entries that count rows and columns from one."""
+    rows, columns = entries[:, 0].astype(np.int64) - 1 - first, entries[:, 1].astype(np.int64) - 1
+    if len(rows) and not (0 <= rows.min() <= rows.max() < last - first and 0 <= columns.min() <= columns.max() < width):
         raise InvalidData("an entry is outside the matrix that the first lines promise.")
-    return csr_array((entries[:, 2], (rows, columns)), shape=(last - begun, width))
+    return csr_array((entries[:, 2], (rows, columns)), shape=(last - first, width))
 
 
 LARGE_READERS: dict[str, Callable[[Path, Sequence[str]], Observations]] = {

@@ -58,13 +58,13 @@ Report = Callable[[str], None]
 """Called with what a user should know about a reading, such as how many words were left out."""
 
 
-class LeftOut(str):
+class RowsLeftOut(str):
     """A report of rows that were left out: a sentence, their number and the reason."""
 
     rows: int
     reason: str
 
-    def __new__(cls, text: str, rows: int, reason: str) -> "LeftOut":
+    def __new__(cls, text: str, rows: int, reason: str) -> "RowsLeftOut":
         left_out = super().__new__(cls, text)
         left_out.rows, left_out.reason = rows, reason
         return left_out

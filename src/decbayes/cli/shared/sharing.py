@@ -17,7 +17,7 @@ from decbayes.disclosure import Rules
 from decbayes.disclosure.manifest import KEY, Manifest, manifest_in
 from decbayes.errors import InvalidFile, NotDisclosed
 from decbayes.files import load, load_note, save
-from decbayes.inputs.tables import LeftOut
+from decbayes.inputs.tables import RowsLeftOut
 from decbayes.inputs.texts import STANDARD_INPUT
 from decbayes.merging.base.components import group_evidence
 from decbayes.models.core.evaluation import hold_back, rows_of
@@ -129,7 +129,7 @@ class ReadingReport:
 
     def __call__(self, text: str) -> None:
         messages().print(text)
-        if isinstance(text, LeftOut):
+        if isinstance(text, RowsLeftOut):
             self.leave_out(text.reason, text.rows)
 
     def leave_out(self, reason: str, rows: int) -> None:

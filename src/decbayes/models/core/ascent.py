@@ -58,7 +58,7 @@ Watch = Callable[[int], None]
 """Called with the number of observations that a pass has processed."""
 
 
-def inside(progress: OnPass | None, total: int) -> Watch | None:
+def progress_within(progress: OnPass | None, total: int) -> Watch | None:
     """Progress within a pass, if `progress` has a method `within(done, total)`."""
     within = getattr(progress, "within", None)
     return None if within is None else lambda done: within(done, total)
@@ -220,7 +220,7 @@ def best_climb(
     paused: Paused | None = None
     for restart in range(ascent.restarts + 1):
         try:
-            begun = Climb(start(), (), converged=False)
+            begin = Climb(start(), (), converged=False)
         except KeyboardInterrupt:
             if best is None:
                 raise
@@ -229,8 +229,8 @@ def best_climb(
         if left is not None and keep is not None and restart <= left.restart:
             if restart < left.restart:  # drawn only to advance the random numbers
                 continue
-            begun, best = keep.climb(left), None if left.best is None else keep.climb(left.best)
-        latest = climb(begun.state, step, ascent, observations, partial(announce, progress, restart), begun.bound)
+            begin, best = keep.climb(left), None if left.best is None else keep.climb(left.best)
+        latest = climb(begin.state, step, ascent, observations, partial(announce, progress, restart), begin.bound)
         paused = None if keep is None else keep.paused(restart, latest, best)
         best = latest if best is None else best.or_higher(latest)
         if latest.interrupted:

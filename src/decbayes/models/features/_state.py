@@ -33,12 +33,12 @@ def flip_pairs(alone: Array, overlap: Array, z: Array, *, sweeps: int = 0) -> No
     """
     from decbayes.kernels.assignments import flip_tiles, sweep_tiles
 
-    def some(first: int, last: int) -> None:
+    def run(first: int, last: int) -> None:
         flip_tiles(alone, overlap, z, first, last, CONVERGED)
         for _ in range(sweeps):
             sweep_tiles(alone, overlap, z, first, last)
 
-    by_observations(some, z)
+    by_observations(run, z)
 
 
 def by_observations(work: Callable[[int, int], None], z: Array) -> None:
@@ -136,12 +136,12 @@ class State:
         odds = digamma(self.alpha) - digamma(self.beta) - 0.5 * squares / problem.variance
         scaled, alone = self.means / problem.variance, np.empty((len(gram), len(problem.data)))
 
-        def some(number: int) -> None:
+        def run(number: int) -> None:
             span = block(number)
             np.matmul(scaled, problem.data[span].T, out=alone[:, span])
             alone[:, span] += odds[:, None]
 
-        by_blocks(some, problem.data, len(gram))
+        by_blocks(run, problem.data, len(gram))
         np.fill_diagonal(gram, 0.0)
         return alone, gram[:, :, None] / problem.variance
 
@@ -176,13 +176,13 @@ def sums(data: Array, assignments: Array) -> tuple[Array, Array, Array]:
     counts = np.empty((blocks, features))
     together, summed = np.empty((blocks, features, features)), np.empty((blocks, features, data.shape[1]))
 
-    def some(number: int) -> None:
+    def run(number: int) -> None:
         assigned, points = assignments[:, block(number)], data[block(number)]
         assigned.sum(axis=1, out=counts[number])
         np.matmul(assigned, assigned.T, out=together[number])
         np.matmul(assigned, points, out=summed[number])
 
-    by_blocks(some, data, features)
+    by_blocks(run, data, features)
     return counts.sum(axis=0), together.sum(axis=0), summed.sum(axis=0)
 
 
@@ -239,12 +239,12 @@ class Span:
 def by_blocks(work: Callable[[int], None], data: Array, features: int) -> None:
     """Run `work` on blocks of observations, by their number, in parallel."""
 
-    def some(numbers: slice) -> None:
+    def run(numbers: slice) -> None:
         for number in range(numbers.start, numbers.stop):
             work(number)
 
     # A term of a product costs a tenth of the unit by which threads are weighed.
-    split_among_threads(some, block_count(data), cost=data.size * features // 10)
+    split_among_threads(run, block_count(data), cost=data.size * features // 10)
 
 
 def block_count(data: Array) -> int:

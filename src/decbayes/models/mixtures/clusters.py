@@ -14,7 +14,7 @@ from scipy.special import logsumexp, softmax
 from decbayes.base.arguments import Above, Seed, check_positive, generator, real_array
 from decbayes.errors import InvalidData
 from decbayes.families import Array, Weights, dense
-from decbayes.models.core.ascent import Ascent, Fit, Keep, OnPass, Watch, as_arrays, fit_best, fit_of, inside
+from decbayes.models.core.ascent import Ascent, Fit, Keep, OnPass, Watch, as_arrays, fit_best, fit_of, progress_within
 from decbayes.models.core.component_search import check_number, known_number
 from decbayes.models.core.dimensions import completed
 from decbayes.models.core.information import Tally, mixture_information
@@ -182,7 +182,7 @@ class Clusters(Model):
                 return self._begin(blocks, before, next(kinds), rng)
         else:
             ascent, begin = Ascent(self.ascent.passes, self.ascent.tolerance), partial(dict, start.natural)
-        watch = inside(progress, len(blocks))
+        watch = progress_within(progress, len(blocks))
         return fit_best(
             begin,
             partial(self._pass, blocks, Reference(self.structure.families, before), watch=watch),

@@ -79,8 +79,8 @@ class ChainBlocks:
     def weigh(self, slopes: Array, start: Array, moves: Array) -> tuple[float, Array, Array, Array]:
         """The log weight of all paths, (K, p) sums of features by state, expected moves and first states."""
         parts = gathered(partial(weighed, features, ends, slopes, start, moves) for features, ends in self.blocks)
-        weight, sums, moved, begun = (sum(part[1:], start=part[0]) for part in zip(*parts, strict=True))
-        return weight, sums, moved, begun
+        weight, sums, moved, first_states = (sum(part[1:], start=part[0]) for part in zip(*parts, strict=True))
+        return weight, sums, moved, first_states
 
 
 def cut_at(steps: Steps, cuts: NDArray[np.int64]) -> tuple[list[Array], list[NDArray[np.int64]]]:
@@ -94,22 +94,22 @@ def weighed(
     features: Array, ends: NDArray[np.int64], slopes: Array, start: Array, moves: Array
 ) -> tuple[float, Array, Array, Array]:
     scores = np.ascontiguousarray(features @ slopes)
-    weight, moved, begun = smoothed(scores, Steps(features, ends), start, moves)
-    return weight, scores.T @ features, moved, begun
+    weight, moved, first_states = smoothed(scores, Steps(features, ends), start, moves)
+    return weight, scores.T @ features, moved, first_states
 
 
 def smoothed(scores: Array, steps: Steps, start: Array, moves: Array) -> tuple[float, Array, Array]:
     """Turn scores into state probabilities; return the log weight of all paths, expected moves and first states."""
     from decbayes.kernels.forward_backward import smooth
 
-    moved, begun = np.zeros(moves.shape), np.zeros(len(start))
-    return smooth(scores, steps.ends, start, moves, moved, begun), moved, begun
+    moved, first_states = np.zeros(moves.shape), np.zeros(len(start))
+    return smooth(scores, steps.ends, start, moves, moved, first_states), moved, first_states
 
 
 def moves_of(scores: Array, start: Array, moves: Array) -> tuple[Array, Array]:
     """Expected first states and moves of one sequence; its scores become probabilities."""
-    _, moved, begun = smoothed(scores, Steps(scores, np.array([len(scores)])), start, moves)
-    return begun, moved
+    _, moved, first_states = smoothed(scores, Steps(scores, np.array([len(scores)])), start, moves)
+    return first_states, moved
 
 
 def chain_weights(natural: Mapping[str, Array]) -> tuple[Array, Array]:
@@ -118,9 +118,9 @@ def chain_weights(natural: Mapping[str, Array]) -> tuple[Array, Array]:
     return start, np.ascontiguousarray(np.exp(Transitions().expected_statistics(natural["transitions"])))
 
 
-def plus(emissions: Emissions, natural: Mapping[str, Array], sums: Array, moved: Array, begun: Array) -> Natural:
+def plus(emissions: Emissions, natural: Mapping[str, Array], sums: Array, moved: Array, first_states: Array) -> Natural:
     """Natural parameters plus the evidence of some sequences."""
-    chain = {"start": natural["start"] + begun[:, None], "transitions": natural["transitions"] + moved}
+    chain = {"start": natural["start"] + first_states[:, None], "transitions": natural["transitions"] + moved}
     return {**chain, **emissions.plus(natural, sums)}
 
 

@@ -226,13 +226,13 @@ class HiddenMarkov(Sequential):
         check_structure(posterior, self.structure, "posterior")
         return np.asarray(1.0 / (1.0 - np.diag(posterior.mean("transitions"))))
 
-    def from_states(self, data: Any, states: Array, moved: Array, begun: Array) -> Posterior:
+    def from_states(self, data: Any, states: Array, moved: Array, first_states: Array) -> Posterior:
         """The posterior given state probabilities at each step, and expected moves and first states."""
         steps = self.steps(data)
         emissions = self.emissions.seeing(steps.points)
         before = Posterior.of_prior(self.structure).natural
         sums = states.T @ emissions.features(steps.points)
-        return Posterior.from_natural(self.structure, plus(emissions, before, sums, moved, begun))
+        return Posterior.from_natural(self.structure, plus(emissions, before, sums, moved, first_states))
 
     def draw(
         self,
@@ -269,19 +269,19 @@ class HiddenMarkov(Sequential):
     def tally(self, posterior: Posterior) -> Tally:
         """Every step is a first one or follows a move. A state has at least as many steps as exits or values, and no
         move is made less often than never."""
-        begun, moved = (dense(posterior.contribution[name]) for name in ("start", "transitions"))
-        visits = begun[:, 0] + moved.sum(axis=0)
+        first_states, moved = (dense(posterior.contribution[name]) for name in ("start", "transitions"))
+        visits = first_states[:, 0] + moved.sum(axis=0)
         emitted = self.emissions.tally(visits, posterior.contribution)
         ended = visits[:, None] - moved.sum(axis=1, keepdims=True)
-        within = {**emitted.within, "transitions": ended, "moves": np.hstack([begun, moved, moved.T])}
-        return replace(emitted, within=within, observed=begun.sum())
+        within = {**emitted.within, "transitions": ended, "moves": np.hstack([first_states, moved, moved.T])}
+        return replace(emitted, within=within, observed=first_states.sum())
 
     def cells_hidden(
         self, posterior: Posterior, belief: Posterior, data: Any, slots: NDArray[np.intp], least: int, persons: Persons
     ) -> Posterior:
         """Make moves, first and last states of fewer than `least` persons look like those that nobody had."""
-        begun, moved = (dense(posterior.contribution[name]) for name in ("start", "transitions"))
-        table = table_of(begun[:, 0], moved)
+        first_states, moved = (dense(posterior.contribution[name]) for name in ("start", "transitions"))
+        table = table_of(first_states[:, 0], moved)
         safe = hidden(table, self.persons_moving(belief, data, slots, persons), least)
         if safe is table:
             return posterior
@@ -295,8 +295,8 @@ class HiddenMarkov(Sequential):
         total = np.zeros((self.states + 1, self.states + 1))
         for rows in persons.rows(len(sequences)):
             tables = [moves_of(sequences[row], start, moves) for row in rows]
-            begun, moved = (sum(part) for part in zip(*tables, strict=True))
-            total += np.minimum(table_of(begun @ into, into.T @ moved @ into), 1.0)
+            first_states, moved = (sum(part) for part in zip(*tables, strict=True))
+            total += np.minimum(table_of(first_states @ into, into.T @ moved @ into), 1.0)
         return total
 
     def largest_contribution(self, value: float) -> Mapping[str, Array]:

@@ -26,10 +26,10 @@ ROUNDS, EXACT = 2000, 1e-10
 UNITS = 1e8
 
 
-def table_of(begun: Array, moved: Array) -> Array:
+def table_of(first_states: Array, moved: Array) -> Array:
     """(K + 1, K + 1): moves from state to state. In the last row sequences begin, in the last column they end."""
-    ended = begun + moved.sum(axis=0) - moved.sum(axis=1)
-    return np.block([[moved, ended[:, None]], [begun[None], np.zeros((1, 1))]])
+    ended = first_states + moved.sum(axis=0) - moved.sum(axis=1)
+    return np.block([[moved, ended[:, None]], [first_states[None], np.zeros((1, 1))]])
 
 
 def hidden(table: Array, persons: Array, least: float) -> Array:

@@ -84,8 +84,8 @@ class Site:
         """What `start` has learned about the documents' prior beyond the prior's own evidence."""
         if self.learned is None or self.start is None:
             return None if self.learned is None else self.learned.nothing
-        begun = LearnedPrior.of(self.start)
-        return np.append(begun.shares - self.learned.shares, begun.rate - self.learned.rate)
+        of_start = LearnedPrior.of(self.start)
+        return np.append(of_start.shares - self.learned.shares, of_start.rate - self.learned.rate)
 
     def posterior(self, statistics: Array, tables: Array | None = None) -> Posterior:
         return self.posterior_of(kept(statistics), tables)

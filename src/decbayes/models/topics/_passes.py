@@ -41,12 +41,12 @@ class Topics:
         alpha = np.empty_like(self.alpha)
         sums = np.empty((-(-len(alpha) // WORDS), len(self.totals)))
 
-        def some(number: int) -> None:
+        def run(number: int) -> None:
             words = slice(WORDS * number, WORDS * (number + 1))
             np.add(self.alpha[words], statistics[words], out=alpha[words])
             statistics[words].sum(axis=0, out=sums[number])
 
-        by_blocks(some, alpha)
+        by_blocks(run, alpha)
         return Topics(alpha, self.totals + sums.sum(axis=0))
 
 
@@ -72,10 +72,10 @@ class Expected:
 
         weights, scales = np.empty_like(topics.alpha), np.empty(len(topics.alpha))
 
-        def some(words: slice) -> None:
+        def run(words: slice) -> None:
             expect_topics(topics.alpha[words], topics.totals, weights[words], scales[words])
 
-        by_words(some, weights)
+        by_words(run, weights)
         return cls(weights, scales)
 
 
@@ -233,11 +233,11 @@ class Inference:
         offsets, steps = counts.indptr.astype(np.int64, copy=False), self._steps
         shares = np.ones((len(offsets) - 1, len(steps.prior)))
 
-        def some(span: slice) -> None:
+        def run(span: slice) -> None:
             rows = offsets[span.start : span.stop + 1]
             infer_documents(data, columns, rows, self._weights, steps.prior, shares[span], steps.tolerance, steps.most)
 
-        split_among_threads(some, len(shares), cost=len(data) * len(steps.prior))
+        split_among_threads(run, len(shares), cost=len(data) * len(steps.prior))
         return shares
 
 
@@ -247,11 +247,11 @@ def bound_of_topics(topics: Topics, prior: Topics) -> float:
 
     parts = np.empty(-(-len(topics.alpha) // WORDS))
 
-    def some(number: int) -> None:
+    def run(number: int) -> None:
         words = slice(WORDS * number, WORDS * (number + 1))
         parts[number] = divergence(topics.alpha[words].ravel(), prior.alpha[words].ravel())
 
-    by_blocks(some, topics.alpha)
+    by_blocks(run, topics.alpha)
     return float(np.add.accumulate(parts)[-1]) - float(divergence(topics.totals, prior.totals))
 
 
@@ -263,11 +263,11 @@ def by_words(work: Callable[[slice], object], matrix: Array) -> None:
 def by_blocks(work: Callable[[int], object], matrix: Array) -> None:
     """Run `work` on blocks of WORDS words, by their number, in parallel."""
 
-    def some(blocks: slice) -> None:
+    def run(blocks: slice) -> None:
         for number in range(blocks.start, blocks.stop):
             work(number)
 
-    split_among_threads(some, -(-len(matrix) // WORDS), cost=matrix.size)
+    split_among_threads(run, -(-len(matrix) // WORDS), cost=matrix.size)
 
 
 def parted(offsets: NDArray[np.int64], threads: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

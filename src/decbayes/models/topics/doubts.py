@@ -126,10 +126,10 @@ def short_texts(model: Any, posterior: Posterior, counts: Counts) -> tuple[Remar
     if not len(counts) or counts.tokens > SHORT * len(counts):
         return ()
     documents = matrix_of(model, counts, slice(0, min(LOOKED_AT, len(counts))))
-    observed, held = hold_out(documents, share=HELD, rng=np.random.default_rng(0))
-    if held.sum() < ENOUGH:
+    observed, held_out = hold_out(documents, share=HELD, rng=np.random.default_rng(0))
+    if held_out.sum() < ENOUGH:
         return ()
-    topics, plain = scores(model, posterior, documents, csr_array(observed), csr_array(held))
+    topics, plain = scores(model, posterior, documents, csr_array(observed), csr_array(held_out))
     if topics >= plain:
         return ()
     length = documents.sum() / max(documents.shape[0], 1)

@@ -13,7 +13,7 @@ from decbayes.base.workers import HEAVY, gathered
 from decbayes.devices import DeviceName, device_for
 from decbayes.families import Array, Dirichlet
 from decbayes.inputs.recipes import USUAL, Recipe
-from decbayes.models.core.ascent import Ascent, Fit, OnPass, fit_best, fit_of, inside
+from decbayes.models.core.ascent import Ascent, Fit, OnPass, fit_best, fit_of, progress_within
 from decbayes.models.core.component_search import ComponentSearch, check_number, known_number
 from decbayes.models.core.counts import Counts, as_counts, words_in_order
 from decbayes.models.core.information import Tally
@@ -221,7 +221,7 @@ class LatentDirichletAllocation(Predicting):
                 ComponentSearch(moves, self.ascent, progress).run(), partial(self._of_any_number, site.counts)
             )
         ascent, gpu = self._climbing(start), device_for(device)
-        search = search_of(site, self._steps(), ascent, gpu, inside(progress, len(site.counts)))
+        search = search_of(site, self._steps(), ascent, gpu, progress_within(progress, len(site.counts)))
         fit = fit_best(
             lambda: search.begin(site.first(random).written_out(), site.first_tables()),
             search.step,

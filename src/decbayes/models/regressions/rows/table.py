@@ -19,7 +19,7 @@ from decbayes.columns.frames import coded, is_frame, known, names_in, report_una
 from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.families import Array
 from decbayes.inputs.mixed_tables import read_frame
-from decbayes.inputs.tables import LeftOut, Report
+from decbayes.inputs.tables import Report, RowsLeftOut
 from decbayes.models.core.model import ignore
 from decbayes.models.core.persons import Persons
 from decbayes.models.core.points import as_numbers, as_points, check_held
@@ -341,7 +341,7 @@ def complete(path: Path, frame: Mapping[str, Any], report: Report) -> Observed:
         raise InvalidData(f"{path}: every row has a missing value, and a regression needs complete rows.")
     if gaps.any():
         text = f"{path}: {gaps.sum():,} of {len(gaps):,} rows have missing values and are left out."
-        report(LeftOut(text, int(gaps.sum()), "missing values"))
+        report(RowsLeftOut(text, int(gaps.sum()), "missing values"))
     whole = {name: values[~gaps] for name, values in frame.items()}
     return Observed(whole, rows=np.flatnonzero(~gaps), size=len(gaps))
 
