@@ -4,12 +4,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import wraps
 from math import prod
-from typing import Any, Self, TypeVar, cast
+from typing import Any, ClassVar, Self, TypeVar, cast
 
+from decbayes.columns import Column, Gaussian
 from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
 from decbayes.inputs.chunks import is_chunked
 from decbayes.models.core.model import Model
-from decbayes.models.core.points import as_numbers
+from decbayes.models.core.persons import EACH, Persons
+from decbayes.models.core.points import as_numbers, without_rare_values
 from decbayes.posterior import Posterior
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -19,6 +21,9 @@ class OfPoints(Model):
     """A model of points in R^D. `dimension` 0 means open: taken from the data or the posterior."""
 
     dimension: int
+
+    column: ClassVar[Column] = Gaussian()
+    """What every column holds."""
 
     def for_data(self, data: Any) -> Self:
         return self if self.dimension else self._of(dimension_of(self.opened(data)))
@@ -38,6 +43,13 @@ class OfPoints(Model):
                 "take `model.for_data(data)`."
             )
         return self.dimension
+
+    def pooled(
+        self, data: Any, least: int, least_outcome: int, *, agreed: bool, persons: Persons = EACH
+    ) -> tuple[Self, Any, list[str]]:
+        """Replace rare values by the most common one; refuse rare values in data that are in files."""
+        points, remarks = without_rare_values(data, self.column, least, persons)
+        return self, points, remarks
 
     def _of(self, dimension: int) -> Self:
         settings: dict[str, Any] = {"dimension": dimension}

@@ -108,12 +108,12 @@ class Traits:
         return ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Settings(Traits, ABC):
     """The fields of a model; `agreed` is the structure of another site's posterior, used in place of their own."""
 
-    ascent: Ascent = field(default=Ascent(), kw_only=True, metadata=LOCAL)
-    agreed: Structure | None = field(default=None, kw_only=True, metadata=LOCAL)
+    ascent: Ascent = field(default=Ascent(), metadata=LOCAL)
+    agreed: Structure | None = field(default=None, metadata=LOCAL)
 
     number: ClassVar[str] = ""
     """The setting for the number of components, if fits can find it: it may then be "auto".

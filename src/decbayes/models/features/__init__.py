@@ -2,6 +2,4 @@
 
 from decbayes.models.features.latent_features import LatentFeatures
 
-__all__ = [
-    "LatentFeatures",
-]
+__all__ = ["LatentFeatures"]

@@ -1,21 +1,19 @@
 """Latent features: each observation is a sum of the features it has (section 3.3)."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from math import prod
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from decbayes.base.arguments import Above, Seed, check_positive, check_whole, generator
-from decbayes.columns import Gaussian
 from decbayes.families import Array, Beta, IsotropicGaussian, dense
 from decbayes.models.core.ascent import Ascent, Climb, Fit, OnPass, announce, best_climb, climb, fit_of
 from decbayes.models.core.dimensions import OfPoints, completed
 from decbayes.models.core.information import Tally, feature_information
 from decbayes.models.core.model import Row
-from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.points import (
     as_numbers,
     as_points,
@@ -24,7 +22,6 @@ from decbayes.models.core.points import (
     check_rounding,
     check_structure,
     of_own_posterior,
-    without_rare_values,
 )
 from decbayes.models.core.transforms import Transform
 from decbayes.models.features._prediction import FeaturePosterior, assignments_given, held_log_densities, log_densities
@@ -59,7 +56,8 @@ class LatentFeatures(OfPoints):
     variance: Annotated[float, "The known variance of the noise.", Above(0)] = 0.04
     prior_variance: Annotated[float, "The prior variance of a feature.", Above(0)] = 1.0
     inclusion_prior: tuple[float, float] = (1.0, 1.0)
-    ascent: Ascent = field(default=Ascent(restarts=3), kw_only=True)
+    _: KW_ONLY
+    ascent: Ascent = field(default=Ascent(restarts=3))
 
     about: ClassVar[str] = "Features that points or images share: a latent feature model."
     command: ClassVar[str] = "features"
@@ -126,13 +124,6 @@ class LatentFeatures(OfPoints):
         else:
             reached = self._climb(problem, iter([self._believing(problem, start, span)]), 0, progress)
         return fit_of(reached, partial(self._posterior, span))
-
-    def pooled(
-        self, data: Any, least: int, least_outcome: int, *, agreed: bool, persons: Persons = EACH
-    ) -> tuple[Self, Any, list[str]]:
-        """Replace rare values by the most common one; refuse rare values in data that are in files."""
-        points, remarks = without_rare_values(data, Gaussian(), least, persons)
-        return self, points, remarks
 
     @completed
     def assign(self, posterior: Posterior, data: Any) -> Array:

@@ -2,6 +2,4 @@
 
 from decbayes.models.likelihoods.likelihood import Likelihood
 
-__all__ = [
-    "Likelihood",
-]
+__all__ = ["Likelihood"]

@@ -20,11 +20,11 @@ from decbayes.models.core.settings import LOCAL
 HALVINGS = 80
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Columnwise(ABC):
     """Independent columns. A subclass defines functions of a value, their coefficients, and what their sums add."""
 
-    gaps: tuple[int, ...] = field(default=(), kw_only=True, metadata=LOCAL)
+    gaps: tuple[int, ...] = field(default=(), metadata=LOCAL)
 
     expects: ClassVar[str]
     """What values must be, for error messages."""

@@ -2,19 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from decbayes.base.arguments import Above, Seed, as_shape, check_positive, check_whole
-from decbayes.columns import Gaussian
 from decbayes.families import Array, IsotropicGaussian, dense
 from decbayes.models.core.ascent import Fit, OnPass, Pass
 from decbayes.models.core.dimensions import OfPoints, completed
 from decbayes.models.core.information import Tally
 from decbayes.models.core.model import Row
-from decbayes.models.core.persons import EACH, Persons
-from decbayes.models.core.points import as_points, check_fit, check_held, check_structure, without_rare_values
+from decbayes.models.core.points import as_points, check_fit, check_held, check_structure
 from decbayes.models.likelihoods.likelihood import KnownVariance, counts_of, largest_contribution
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
@@ -81,13 +79,6 @@ class GaussianMean(OfPoints):
         if progress is not None:
             progress(Pass(0, 1, bound))
         return Fit(Posterior.from_natural(self.structure, {"mean": after}), (bound,), True)
-
-    def pooled(
-        self, data: Any, least: int, least_outcome: int, *, agreed: bool, persons: Persons = EACH
-    ) -> tuple[Self, Any, list[str]]:
-        """Replace rare values by the most common one; refuse rare values in data that are in files."""
-        points, remarks = without_rare_values(data, Gaussian(), least, persons)
-        return self, points, remarks
 
     @completed
     def log_predictive(self, posterior: Posterior, data: Any, held: Any = None) -> Array:

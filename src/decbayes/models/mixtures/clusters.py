@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from itertools import cycle
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -77,13 +77,12 @@ class Clusters(Model):
     """
 
     components: Annotated[Width, WIDTH, Above(0)]
-    weight_prior: Annotated[float, "Dirichlet prior α of the cluster weights.", Above(0)] = field(
-        default=1.0, kw_only=True
-    )
+    _: KW_ONLY
+    weight_prior: Annotated[float, "Dirichlet prior α of the cluster weights.", Above(0)] = 1.0
     start_from: Annotated[Start | None, "How a fit starts; default: depends on the number of points."] = field(
-        default=None, kw_only=True, metadata=LOCAL
+        default=None, metadata=LOCAL
     )
-    ascent: Ascent = field(default=Ascent(restarts=9), kw_only=True)
+    ascent: Ascent = field(default=Ascent(restarts=9))
 
     points_per_centre: ClassVar[int] = 10
     """With fewer points per component, starts alternate between centres and random responsibilities."""

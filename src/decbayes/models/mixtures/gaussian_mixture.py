@@ -1,7 +1,7 @@
 """Gaussian mixtures: known variance as in the paper, or unknown spherical, diagonal or full covariances."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -40,7 +40,7 @@ FAR_FROM_PRIOR = Remark(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class GaussianMixture(Mixture):
     """x ~ Σ_k π_k N(μ_k, ·), with a Dirichlet prior on π and a conjugate prior on each component.
 
@@ -63,23 +63,13 @@ class GaussianMixture(Mixture):
     (2, 2)
     """
 
-    variance: Annotated[float | None, "Known variance of the clusters.", Above(0)] = field(default=None, kw_only=True)
-    covariance: Annotated[Covariance | None, "Shape of the clusters, if their variance is not known."] = field(
-        default=None, kw_only=True
-    )
-    prior_mean: Annotated[Any, "The prior mean, in every dimension."] = field(default=0.0, kw_only=True)
-    prior_variance: Annotated[float, "The prior variance of a (known-variance) mean.", Above(0)] = field(
-        default=1.0, kw_only=True
-    )
-    prior_strength: Annotated[float, "Weight of the prior mean, in observations.", Above(0)] = field(
-        default=0.01, kw_only=True
-    )
-    prior_degrees: Annotated[float | None, "Weight of the prior scale, in observations.", Above(0)] = field(
-        default=None, kw_only=True
-    )
-    prior_scale: Annotated[Any, "1 / prior_scale is the expected precision of a cluster.", Above(0)] = field(
-        default=1.0, kw_only=True
-    )
+    variance: Annotated[float | None, "Known variance of the clusters.", Above(0)] = None
+    covariance: Annotated[Covariance | None, "Shape of the clusters, if their variance is not known."] = None
+    prior_mean: Annotated[Any, "The prior mean, in every dimension."] = 0.0
+    prior_variance: Annotated[float, "The prior variance of a (known-variance) mean.", Above(0)] = 1.0
+    prior_strength: Annotated[float, "Weight of the prior mean, in observations.", Above(0)] = 0.01
+    prior_degrees: Annotated[float | None, "Weight of the prior scale, in observations.", Above(0)] = None
+    prior_scale: Annotated[Any, "1 / prior_scale is the expected precision of a cluster.", Above(0)] = 1.0
 
     about: ClassVar[str] = "Clusters of points: a Gaussian mixture."
     command: ClassVar[str] = "mixture"

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 
 from decbayes.base.arguments import Above, check_positive, check_whole, names_of
-from decbayes.columns import Column, Gaussian, YesNo
+from decbayes.columns import Column, YesNo
 from decbayes.families import Array
 from decbayes.inputs.large import read_points
 from decbayes.inputs.tables import Report
@@ -18,7 +18,7 @@ from decbayes.models.core.dimensions import OfPoints
 from decbayes.models.core.model import Columns as Names
 from decbayes.models.core.model import ignore, split_names
 from decbayes.models.core.persons import EACH, Persons
-from decbayes.models.core.points import as_points, of_own_posterior, without_rare_values
+from decbayes.models.core.points import as_points, of_own_posterior
 from decbayes.models.core.settings import agreed_fields, is_ours
 from decbayes.models.likelihoods.discrete import Categories, Counted, YesOrNo
 from decbayes.models.likelihoods.emissions import Emissions, Part
@@ -51,11 +51,10 @@ class Mixture(Clusters, OfPoints):  # in this order: `Clusters` has an `ascent` 
     """
 
     dimension: int = 0
-    columns: Sequence[str] = field(default=(), kw_only=True)
+    _: KW_ONLY
+    columns: Sequence[str] = ()
 
     view: ClassVar[str] = "mixture"
-    column: ClassVar[Column] = Gaussian()
-    """What every column holds."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -94,13 +93,6 @@ class Mixture(Clusters, OfPoints):  # in this order: `Clusters` has an `ascent` 
         emissions.check(points, self.columns)
         return points
 
-    def pooled(
-        self, data: Any, least: int, least_outcome: int, *, agreed: bool, persons: Persons = EACH
-    ) -> tuple[Self, Any, list[str]]:
-        """Replace rare values by the most common one; refuse rare values in data that are in files."""
-        points, remarks = without_rare_values(data, self.column, least, persons)
-        return self, points, remarks
-
     def unplaced(self) -> dict[str, Any]:
         fields = {} if is_ours(type(self)) else agreed_fields(self.likelihood)
         return {**super().unplaced(), **({"likelihood": fields} if fields else {})}
@@ -112,7 +104,7 @@ class Mixture(Clusters, OfPoints):  # in this order: `Clusters` has an `ascent` 
         return {**super().settings_of(structure), "dimension": family.dimension(width), "columns": names}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class BernoulliMixture(Mixture):
     """Each of D answers is yes with a probability specific to the component; θ ~ Beta(prior, prior).
 
@@ -127,7 +119,7 @@ class BernoulliMixture(Mixture):
     [True, True, False, False]
     """
 
-    prior: Annotated[float, "α of yes and of no.", Above(0)] = field(default=0.5, kw_only=True)
+    prior: Annotated[float, "α of yes and of no.", Above(0)] = 0.5
 
     about: ClassVar[str] = "Clusters of yes and no: a mixture of Bernoulli distributions."
     command: ClassVar[str] = "yes-no"
@@ -157,7 +149,7 @@ class BernoulliMixture(Mixture):
         return {"mean": self.likelihood.expected(posterior.natural["components"])}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PoissonMixture(Mixture):
     """Each of D counts has a rate specific to the component; rate ~ Gamma(prior_shape, prior_rate).
 
@@ -170,8 +162,8 @@ class PoissonMixture(Mixture):
     array([ 2., 21.])
     """
 
-    prior_shape: Annotated[float, "Shape of a rate's Gamma prior.", Above(0)] = field(default=0.5, kw_only=True)
-    prior_rate: Annotated[float, "Rate of a rate's Gamma prior.", Above(0)] = field(default=0.1, kw_only=True)
+    prior_shape: Annotated[float, "Shape of a rate's Gamma prior.", Above(0)] = 0.5
+    prior_rate: Annotated[float, "Rate of a rate's Gamma prior.", Above(0)] = 0.1
 
     about: ClassVar[str] = "Clusters of counts: a mixture of Poisson distributions."
     command: ClassVar[str] = "counts"
@@ -195,7 +187,7 @@ class PoissonMixture(Mixture):
         return {**super().settings_of(structure), "prior_shape": float(shape[0, 0]), "prior_rate": float(rate[0, 0])}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CategoricalMixture(Mixture):
     """Each of D columns is one of `categories`, counted from 0, with component-specific shares ~ Dirichlet(prior).
 
@@ -212,8 +204,8 @@ class CategoricalMixture(Mixture):
     [True, True, False, False]
     """
 
-    categories: Any = field(default=2, kw_only=True)
-    prior: Annotated[float, "α of each category.", Above(0)] = field(default=0.5, kw_only=True)
+    categories: Any = 2
+    prior: Annotated[float, "α of each category.", Above(0)] = 0.5
 
     about: ClassVar[str] = "Clusters of categories, coded as 0, 1, 2, …"
     command: ClassVar[str] = "categories"

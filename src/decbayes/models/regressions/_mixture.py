@@ -1,7 +1,7 @@
 """Mixtures of linear regressions: rows belong to hidden groups, each with its own coefficients and noise."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from math import log, pi
 from pathlib import Path
@@ -103,19 +103,14 @@ class RegressionMixture(Tabled, Clusters):
     """
 
     target: Annotated[str, "The column to predict."] = ""
-    columns: Mapping[str, Column] = field(default_factory=dict, kw_only=True)
-    terms: Sequence[str] = field(default=(), kw_only=True)
-    intercept: Annotated[bool, "Whether there is an intercept."] = field(default=True, kw_only=True)
-    prior_variance: Annotated[float, "Prior variance of coefficients, in variances of the noise.", Above(0)] = field(
-        default=100.0, kw_only=True
-    )
-    prior_noise: Annotated[float, "The prior noise variance, in the target's own squared units.", Above(0)] = field(
-        default=0.5, kw_only=True
-    )
-    prior_degrees: Annotated[float, "Weight of the prior noise, in observations.", Above(0)] = field(
-        default=1.0, kw_only=True
-    )
-    ascent: Ascent = field(default=Ascent(restarts=19), kw_only=True, metadata=LOCAL)
+    _: KW_ONLY
+    columns: Mapping[str, Column] = field(default_factory=dict)
+    terms: Sequence[str] = ()
+    intercept: Annotated[bool, "Whether there is an intercept."] = True
+    prior_variance: Annotated[float, "Prior variance of coefficients, in variances of the noise.", Above(0)] = 100.0
+    prior_noise: Annotated[float, "The prior noise variance, in the target's own squared units.", Above(0)] = 0.5
+    prior_degrees: Annotated[float, "Weight of the prior noise, in observations.", Above(0)] = 1.0
+    ascent: Ascent = field(default=Ascent(restarts=19), metadata=LOCAL)
 
     about: ClassVar[str] = "Groups of rows, each with its own linear regression."
     command: ClassVar[str] = "regression-mixture"

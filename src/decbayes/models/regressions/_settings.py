@@ -1,7 +1,7 @@
 """The settings of a regression, and the structure that they describe."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
@@ -46,26 +46,21 @@ class RegressionSettings(Tabled, Model):
     """
 
     target: Annotated[str, "The column to predict."] = ""
-    columns: Mapping[str, Column] = field(default_factory=dict, kw_only=True)
-    terms: Sequence[str] = field(default=(), kw_only=True)
-    intercept: Annotated[bool, "Whether there is an intercept."] = field(default=True, kw_only=True)
-    varying: Sequence[str] = field(default=(), kw_only=True)
-    by: str = field(default="", kw_only=True)
-    correlated: bool = field(default=False, kw_only=True)
-    varying_within: Sequence[str] = field(default=(), kw_only=True)
-    within: str = field(default="", kw_only=True)
-    offset: str = field(default="", kw_only=True)
-    weights: str = field(default="", kw_only=True)
-    prior_between: Annotated[float, "Prior variance between sites of the terms that vary.", Above(0)] = field(
-        default=0.1, kw_only=True
-    )
-    between_degrees: Annotated[float, "Weight of this prior variance, in sites.", Above(0)] = field(
-        default=1.0, kw_only=True
-    )
-    prior_variance: Annotated[float, "The prior variance of each coefficient, in agreed units.", Above(0)] = field(
-        default=10.0, kw_only=True
-    )
-    ascent: Ascent = field(default=Ascent(passes=100, tolerance=1e-10), kw_only=True, metadata=LOCAL)
+    _: KW_ONLY
+    columns: Mapping[str, Column] = field(default_factory=dict)
+    terms: Sequence[str] = ()
+    intercept: Annotated[bool, "Whether there is an intercept."] = True
+    varying: Sequence[str] = ()
+    by: str = ""
+    correlated: bool = False
+    varying_within: Sequence[str] = ()
+    within: str = ""
+    offset: str = ""
+    weights: str = ""
+    prior_between: Annotated[float, "Prior variance between sites of the terms that vary.", Above(0)] = 0.1
+    between_degrees: Annotated[float, "Weight of this prior variance, in sites.", Above(0)] = 1.0
+    prior_variance: Annotated[float, "The prior variance of each coefficient, in agreed units.", Above(0)] = 10.0
+    ascent: Ascent = field(default=Ascent(passes=100, tolerance=1e-10), metadata=LOCAL)
 
     from_data: ClassVar[frozenset[str]] = frozenset(
         {"columns", "terms", "intercept", "offset", "weights"}

@@ -1,6 +1,6 @@
 """Linear regression with unknown noise: conjugate, so a merge of sites is the posterior of all their rows."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import log, pi
 from typing import Annotated, Any, ClassVar
 
@@ -154,7 +154,7 @@ class ConjugateClimb(Climb):
         return self.begin(natural).natural | (self.varied(natural) if self.variation.there else {})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LinearRegression(Regression):
     """How a real column depends on others, with noise of unknown size: the merge of sites is the posterior of all rows.
 
@@ -180,15 +180,9 @@ class LinearRegression(Regression):
     array([127.])
     """
 
-    prior_variance: Annotated[float, "Prior variance of coefficients, in variances of the noise.", Above(0)] = field(
-        default=100.0, kw_only=True
-    )
-    prior_noise: Annotated[float, "The prior noise variance, in the target's own squared units.", Above(0)] = field(
-        default=0.5, kw_only=True
-    )
-    prior_degrees: Annotated[float, "Weight of the prior noise, in observations.", Above(0)] = field(
-        default=1.0, kw_only=True
-    )
+    prior_variance: Annotated[float, "Prior variance of coefficients, in variances of the noise.", Above(0)] = 100.0
+    prior_noise: Annotated[float, "The prior noise variance, in the target's own squared units.", Above(0)] = 0.5
+    prior_degrees: Annotated[float, "Weight of the prior noise, in observations.", Above(0)] = 1.0
 
     about: ClassVar[str] = "Predict a real column from other columns; merges are exact."
     command: ClassVar[str] = "linear-regression"

@@ -1,7 +1,7 @@
 """Logistic regression: the probability of a yes."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import pi
 from typing import Annotated, Any, ClassVar
 
@@ -139,7 +139,7 @@ def name_level(model: Any) -> None:
         object.__setattr__(model, "columns", columns)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LogisticRegression(Regression):
     """The probability of a yes, from other columns: 1 / (1 + exp(−xβ)), with β ~ N(0, prior_variance · I).
 
@@ -163,8 +163,8 @@ class LogisticRegression(Regression):
     array([0.1, 0.9])
     """
 
-    approximation: Approximation = field(default="variational", kw_only=True)
-    yes: Yes = field(default="", kw_only=True)
+    approximation: Approximation = "variational"
+    yes: Yes = ""
 
     about: ClassVar[str] = "Predict a yes/no column from other columns."
     command: ClassVar[str] = "logistic-regression"

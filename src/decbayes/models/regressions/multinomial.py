@@ -11,7 +11,7 @@ is diag(a) − aaᵀ = Σ_{i<j} a_i a_j (e_i − e_j)(e_i − e_j)ᵀ: one row f
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, NamedTuple, Self
@@ -280,7 +280,7 @@ def normal_points(side: int, half: int = POINTS) -> Array:
     return np.concatenate([normal, -normal])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MultinomialRegression(Regression):
     """Which of several unordered levels (bus, car, train) an outcome has, from other columns.
 
@@ -304,10 +304,8 @@ class MultinomialRegression(Regression):
            [0.1, 0.9, 0. ]])
     """
 
-    approximation: Approximation = field(default="variational", kw_only=True)
-    reference: Annotated[str, "The level of the outcome that all others are compared with."] = field(
-        default="", kw_only=True
-    )
+    approximation: Approximation = "variational"
+    reference: Annotated[str, "The level of the outcome that all others are compared with."] = ""
 
     about: ClassVar[str] = "Predict a column with levels in no order, such as bus, car, train."
     command: ClassVar[str] = "multinomial-regression"

@@ -1,7 +1,7 @@
 """Negative binomial regression: counts with more variance than Poisson counts."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
@@ -78,7 +78,7 @@ class NegativeBinomial(PoissonOutcome):
         return np.asarray(rng.poisson(np.minimum(rates, 1e15)), dtype=np.float64)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class NegativeBinomialRegression(PoissonRegression):
     """How often something happens, if counts vary more than by chance alone: variance = mean + mean² / φ.
 
@@ -98,7 +98,7 @@ class NegativeBinomialRegression(PoissonRegression):
     [0.7, 1.0]
     """
 
-    dispersion: Annotated[float, "φ: the variance is mean + mean² / φ.", Above(0)] = field(default=1.0, kw_only=True)
+    dispersion: Annotated[float, "φ: the variance is mean + mean² / φ.", Above(0)] = 1.0
 
     about: ClassVar[str] = "Predict counts that vary more than Poisson counts do."
     summed_settings: ClassVar[frozenset[str]] = frozenset({"dispersion"})

@@ -1,7 +1,7 @@
 """Ordered outcomes: the odds of passing each level, once it is reached or unconditionally."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -136,7 +136,7 @@ LINKS: dict[str, tuple[type[Step], type[Thresholds]]] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class OrderedRegression(Regression):
     """How an ordered outcome (mild, moderate, severe) depends on other columns.
 
@@ -163,11 +163,11 @@ class OrderedRegression(Regression):
            [0.1, 0.1, 0.8]])
     """
 
-    approximation: Approximation = field(default="variational", kw_only=True)
-    levels: Sequence[str] = field(default=(), kw_only=True)
+    approximation: Approximation = "variational"
+    levels: Sequence[str] = ()
     link: Annotated[
         Literal["continuation", "cumulative"], "Odds of going beyond a level once it is reached, or of being beyond it."
-    ] = field(default="continuation", kw_only=True)
+    ] = "continuation"
 
     about: ClassVar[str] = "Predict an ordered column, such as mild, moderate, severe."
     agreed_settings: ClassVar[frozenset[str]] = frozenset({"levels"})

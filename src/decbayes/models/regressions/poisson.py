@@ -1,7 +1,7 @@
 """Poisson regression: how often something happens."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -71,7 +71,7 @@ class PoissonOutcome(Generalized):
         return np.asarray(rng.poisson(rates), dtype=np.float64)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PoissonRegression(Regression):
     """How often something happens, from other columns: a count is Poisson with the mean exp(xβ).
 
@@ -89,7 +89,7 @@ class PoissonRegression(Regression):
     array([2., 6.])
     """
 
-    approximation: Approximation = field(default="variational", kw_only=True)
+    approximation: Approximation = "variational"
 
     about: ClassVar[str] = "Predict a column of counts from other columns."
     command: ClassVar[str] = "poisson-regression"

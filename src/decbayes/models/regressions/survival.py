@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
@@ -69,7 +69,7 @@ class Event(PoissonOutcome):
             raise InvalidData(f"The event '{name}' must be yes or no (1 or 0) in every row.")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SurvivalRegression(Regression):
     """How fast events happen, from other columns: the hazard at time t is h(t) · exp(xβ), constant between `cuts`.
 
@@ -96,12 +96,12 @@ class SurvivalRegression(Regression):
            [0.4]])
     """
 
-    approximation: Approximation = field(default="variational", kw_only=True)
-    yes: Yes = field(default="", kw_only=True)
-    time: str = field(default="", kw_only=True)
-    entry: str = field(default="", kw_only=True)
-    cuts: Sequence[float] = field(default=(), kw_only=True)
-    rate: Annotated[float, "A typical number of events per unit of time.", Above(0)] = field(default=1.0, kw_only=True)
+    approximation: Approximation = "variational"
+    yes: Yes = ""
+    time: str = ""
+    entry: str = ""
+    cuts: Sequence[float] = ()
+    rate: Annotated[float, "A typical number of events per unit of time.", Above(0)] = 1.0
 
     about: ClassVar[str] = "Hazard ratios and survival curves from times until an event, with censoring."
     summed_settings: ClassVar[frozenset[str]] = frozenset({"cuts", "rate"})

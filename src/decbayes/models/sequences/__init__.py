@@ -2,6 +2,4 @@
 
 from decbayes.models.sequences.hidden_markov import HiddenMarkov
 
-__all__ = [
-    "HiddenMarkov",
-]
+__all__ = ["HiddenMarkov"]

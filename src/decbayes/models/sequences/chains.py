@@ -1,7 +1,7 @@
 """Sequences of table rows, and the computations of hidden Markov models along them."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
@@ -132,7 +132,7 @@ def stationary(moves: Array) -> Array:
     return np.asarray(np.maximum(shares, 0.0) / np.maximum(shares, 0.0).sum())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Sequential(Tabular):
     """A model whose observations are sequences: a list of data frames or matrices, or one of either.
 
@@ -140,9 +140,7 @@ class Sequential(Tabular):
     column holds several sequences, whose rows are in order; a table without it is a single sequence.
     """
 
-    sequences: Annotated[str, "The column that identifies sequences; rows of a sequence are in order."] = field(
-        default="", kw_only=True
-    )
+    sequences: Annotated[str, "The column that identifies sequences; rows of a sequence are in order."] = ""
 
     unit: ClassVar[str] = "step"
     record: ClassVar[str] = "sequence"

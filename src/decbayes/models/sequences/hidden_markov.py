@@ -1,7 +1,7 @@
 """Hidden Markov models: sequences of rows whose state changes from step to step."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from itertools import cycle
 from typing import Annotated, Any, ClassVar
@@ -64,16 +64,15 @@ class HiddenMarkov(Sequential):
     """
 
     states: Annotated[int, "Number of states.", Above(0)] = 2
-    transition_prior: Annotated[float, "α of each next state.", Above(0)] = field(default=1.0, kw_only=True)
-    stickiness: Annotated[float, "Added to the α of staying in a state."] = field(default=0.0, kw_only=True)
-    start_prior: Annotated[float, "α of each first state.", Above(0)] = field(default=1.0, kw_only=True)
-    covariance: Annotated[Covariance, "Whether real columns are correlated within a state: diagonal or full."] = field(
-        default="diagonal", kw_only=True
+    _: KW_ONLY
+    transition_prior: Annotated[float, "α of each next state.", Above(0)] = 1.0
+    stickiness: Annotated[float, "Added to the α of staying in a state."] = 0.0
+    start_prior: Annotated[float, "α of each first state.", Above(0)] = 1.0
+    covariance: Annotated[Covariance, "Whether real columns are correlated within a state: diagonal or full."] = (
+        "diagonal"
     )
-    variance: Annotated[float | None, "Known variance of real columns, in their squared units.", Above(0)] = field(
-        default=None, kw_only=True
-    )
-    ascent: Ascent = field(default=Ascent(restarts=9), kw_only=True)
+    variance: Annotated[float | None, "Known variance of real columns, in their squared units.", Above(0)] = None
+    ascent: Ascent = field(default=Ascent(restarts=9))
 
     about: ClassVar[str] = "States of sequences: hidden Markov models of mixed columns with missing values."
     command: ClassVar[str] = "states"

@@ -2,6 +2,4 @@
 
 from decbayes.models.tables.latent_classes import LatentClasses
 
-__all__ = [
-    "LatentClasses",
-]
+__all__ = ["LatentClasses"]

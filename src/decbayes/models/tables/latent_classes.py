@@ -26,7 +26,7 @@ from decbayes.models.tables.tabular import Agreed, Kinds, Tabular
 from decbayes.posterior import Posterior
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LatentClasses(Tabular, Clusters):
     """Classes of the rows of a table with mixed columns, in which any value may be missing.
 
@@ -47,7 +47,7 @@ class LatentClasses(Tabular, Clusters):
     """
 
     # As in other mixtures; dataclasses would inherit the default of `Tabular`, a single start.
-    ascent: Ascent = field(default=Ascent(restarts=9), kw_only=True, metadata=LOCAL)
+    ascent: Ascent = field(default=Ascent(restarts=9), metadata=LOCAL)
 
     about: ClassVar[str] = "Classes of rows in a table of mixed columns with missing values."
     command: ClassVar[str] = "classes"

@@ -34,7 +34,7 @@ Kinds = Annotated[str, "What a column holds, if its values mislead: age=real,gra
 Agreed = Annotated[Path | None, "Columns that sites have agreed on; see `decbayes columns`."]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Tabular(Model):
     """A model whose observations are rows of a table.
 
@@ -48,21 +48,13 @@ class Tabular(Model):
     `prior_degrees`.
     """
 
-    columns: Mapping[str, Column] = field(default_factory=dict, kw_only=True)
-    category_prior: Annotated[float, "α of each category.", Above(0)] = field(default=0.5, kw_only=True)
-    yes_no_prior: Annotated[float, "α of yes and of no.", Above(0)] = field(default=0.5, kw_only=True)
-    count_prior: Annotated[float, "Weight of a count's prior mean, in observations or events.", Above(0)] = field(
-        default=0.5, kw_only=True
-    )
-    prior_strength: Annotated[float, "Weight of a real column's prior centre, in observations.", Above(0)] = field(
-        default=0.01, kw_only=True
-    )
-    prior_degrees: Annotated[float, "Weight of a real column's prior scale, in observations.", Above(0)] = field(
-        default=2.0, kw_only=True
-    )
-    prior_scale: Annotated[float, "The prior variance of a real column, in its own squared units.", Above(0)] = field(
-        default=0.3, kw_only=True
-    )
+    columns: Mapping[str, Column] = field(default_factory=dict)
+    category_prior: Annotated[float, "α of each category.", Above(0)] = 0.5
+    yes_no_prior: Annotated[float, "α of yes and of no.", Above(0)] = 0.5
+    count_prior: Annotated[float, "Weight of a count's prior mean, in observations or events.", Above(0)] = 0.5
+    prior_strength: Annotated[float, "Weight of a real column's prior centre, in observations.", Above(0)] = 0.01
+    prior_degrees: Annotated[float, "Weight of a real column's prior scale, in observations.", Above(0)] = 2.0
+    prior_scale: Annotated[float, "The prior variance of a real column, in its own squared units.", Above(0)] = 0.3
 
     example: ClassVar[str] = "patients.csv"
 

@@ -1,7 +1,7 @@
 """Latent Dirichlet allocation by batch variational Bayes (section 3.2)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -105,11 +105,12 @@ class LatentDirichletAllocation(Predicting):
         default=1e-3, metadata=LOCAL
     )
     recipe: Recipe = USUAL
+    _: KW_ONLY
     seeds: Annotated[
         str, "Words that topics start from, topics separated by semicolons: 'nurse, ward; anchor, mast'."
-    ] = field(default="", kw_only=True, metadata=LOCAL)
-    public_documents: Sequence[int] = field(default=(), kw_only=True, compare=False, repr=False, metadata=LOCAL)
-    ascent: Ascent = field(default=Ascent(passes=100, tolerance=1e-3, warm_up=10), kw_only=True)
+    ] = field(default="", metadata=LOCAL)
+    public_documents: Sequence[int] = field(default=(), compare=False, repr=False, metadata=LOCAL)
+    ascent: Ascent = field(default=Ascent(passes=100, tolerance=1e-3, warm_up=10))
 
     about: ClassVar[str] = "Topics of documents: latent Dirichlet allocation of texts or of word counts."
     command: ClassVar[str] = "topics"

@@ -14,7 +14,7 @@ so there are rows for pairs of classes again, with weights that may be negative:
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
@@ -102,7 +102,7 @@ class MemberClimb(GaussianClimb):
         return replace(place, sums=(shift + (clipped - precision) @ mean, clipped))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ClassMembership(MultinomialRegression):
     """The probability of each class of `LatentClasses`, from other columns: who belongs to which class.
 
@@ -126,7 +126,7 @@ class ClassMembership(MultinomialRegression):
     [0.1]
     """
 
-    classes: Any = field(default=None, kw_only=True)
+    classes: Any = None
 
     about: ClassVar[str] = "Probabilities of latent classes, given columns that were not used to find them."
     command: ClassVar[str] = "membership"
