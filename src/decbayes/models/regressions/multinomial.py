@@ -10,7 +10,7 @@ and the bound is lowest where a = softmax(μ + ½ diag Σ − Σ a). Its slopes 
 is diag(a) − aaᵀ = Σ_{i<j} a_i a_j (e_i − e_j)(e_i − e_j)ᵀ: one row for each pair of levels (`Pairs`).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -376,12 +376,6 @@ class MultinomialRegression(Regression):
             "Levels without an order have no concordance. `decbayes score` says how well levels are predicted."
         )
 
-    def draw(
-        self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator, *, data: Any = None, rows: int = 20
-    ) -> tuple[Array, NDArray[np.float64]]:
-        """Rows with made-up predictors, or with those of `data`, and the linear predictor of each pair of levels."""
-        points = self._made_up_rows(size, rng, data, rows)
-        linear, noise = self._drawn_linear(parameters, self.table.rows(points, every=True), points, rng)
+    def _draw_outcome(self, points: Array, linear: Array, noise: float, rng: np.random.Generator) -> None:
         drawn = self.outcome.draw(linear, noise, rng).astype(int)
         points[:, self.table.target_place] = np.argsort(self.stack.places)[drawn]
-        return points, linear

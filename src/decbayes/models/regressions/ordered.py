@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from decbayes.base.arguments import check_level, names_of
@@ -269,16 +268,10 @@ class OrderedRegression(Regression):
         )
         return {"mean": probable @ np.arange(probable.shape[1]), "low": low, "high": high}
 
-    def draw(
-        self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator, *, data: Any = None, rows: int = 20
-    ) -> tuple[Array, NDArray[np.float64]]:
-        """Rows with made-up predictors, or with those of `data`, and the linear predictor of each step."""
-        points = self._made_up_rows(size, rng, data, rows)
-        linear, _ = self._drawn_linear(parameters, self.table.rows(points, every=True), points, rng)
+    def _draw_outcome(self, points: Array, linear: Array, noise: float, rng: np.random.Generator) -> None:
         chances = LEVELS[self.link](expit(linear).reshape(len(points), -1))
         reached = (rng.random(len(points))[:, None] > np.cumsum(chances, axis=1)[:, :-1]).sum(axis=1)
         points[:, self.table.target_place] = np.argsort(self.stack.places)[reached]
-        return points, linear
 
 
 def steps_to_levels(further: Array) -> Array:

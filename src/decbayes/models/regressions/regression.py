@@ -335,21 +335,22 @@ class Regression(RegressionSettings):
     def draw(
         self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator, *, data: Any = None, rows: int = 20
     ) -> tuple[Array, NDArray[np.float64]]:
-        """Rows with made-up predictors, or with those of `data`, and the linear predictor of each.
+        """Rows with made-up predictors, or with those of `data`, and the linear predictors of their levels.
 
         If something varies there are `rows` of each site, unless `data` says which site each is from.
         """
-        points = self._made_up_rows(size, rng, data, rows)
+        if data is not None:
+            points = self.table.points(data, target=False)[:size].copy()
+        else:
+            points = np.column_stack([self.table.made_up(size, rng), self._deviations.made_up(size, rows)])
         linear, noise = self._drawn_linear(parameters, self.table.rows(points, every=True), points, rng)
-        unit, zero = self.target_units
-        points[:, self.table.target_place] = zero + unit * self.outcome.draw(linear, noise, rng)
+        self._draw_outcome(points, linear, noise, rng)
         return points, linear
 
-    def _made_up_rows(self, size: int, rng: np.random.Generator, data: Any, rows: int) -> Array:
-        """Rows whose outcome is still to be drawn."""
-        if data is not None:
-            return self.table.points(data, target=False)[:size].copy()
-        return np.column_stack([self.table.made_up(size, rng), self._deviations.made_up(size, rows)])
+    def _draw_outcome(self, points: Array, linear: Array, noise: float, rng: np.random.Generator) -> None:
+        """Write an outcome into each row, given the linear predictors of all its levels."""
+        unit, zero = self.target_units
+        points[:, self.table.target_place] = zero + unit * self.outcome.draw(linear, noise, rng)
 
     def _drawn_linear(
         self, parameters: Mapping[str, Any], rows: Rows, points: Array, rng: np.random.Generator

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from decbayes.base.arguments import Above, check_level
@@ -275,13 +274,8 @@ class SurvivalRegression(Regression):
             for level, row in zip(self.stack.levels, rows, strict=False)
         ]
 
-    def draw(
-        self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator, *, data: Any = None, rows: int = 20
-    ) -> tuple[Array, NDArray[np.float64]]:
-        """Persons with made-up predictors, or with those of `data`, followed for up to twice the last cut."""
-        points = self._made_up_rows(size, rng, data, rows)
-        stacked = self.table.rows(points, every=True)
-        linear, _ = self._drawn_linear(parameters, stacked, points, rng)
+    def _draw_outcome(self, points: Array, linear: Array, noise: float, rng: np.random.Generator) -> None:
+        """Persons are followed for up to twice the last cut."""
         hazard = self.rate * np.exp(np.minimum(linear.reshape(len(points), -1), 30.0))
         low, high = self.stack.ends
         length = np.where(np.isfinite(high), high - low, 1e12)
@@ -298,7 +292,6 @@ class SurvivalRegression(Regression):
         if self.entry:
             points[:, names.index(self.entry)] = 0.0
         points[:, self.table.target_place] = event_time < censoring
-        return points, linear
 
 
 def cuts_between(times: Array) -> tuple[float, ...]:

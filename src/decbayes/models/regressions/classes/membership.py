@@ -250,18 +250,15 @@ class ClassMembership(MultinomialRegression):
         report(f"{path}: {columns_text({name: model.columns[name] for name in used})}")
         return model, model.points(whole)
 
-    def draw(
-        self, parameters: Mapping[str, Any], size: int, rng: np.random.Generator, *, data: Any = None, rows: int = 20
-    ) -> tuple[Array, NDArray[np.float64]]:
-        """Rows with made-up predictors, or with those of `data`, and the evidence of rows drawn from a class."""
-        points, linear = super().draw(parameters, size, rng, data=data, rows=rows)
+    def _draw_outcome(self, points: Array, linear: Array, noise: float, rng: np.random.Generator) -> None:
+        """Draw a class, a row of that class, and the evidence of the row about its class."""
+        super()._draw_outcome(points, linear, noise, rng)
         known, components = self.known, points[:, self.table.target_place].astype(np.intp)
         natural = known.posterior.natural
         expected = {name: family.expected(natural[name]) for name, family in known.posterior.structure.families.items()}
         drawn = known.model.emissions.draw(expected, components, rng)
         places = [list(self.columns).index(name) for name in known.likelihoods]
         points[:, places] = known.model.emissions.log_predictive(natural, drawn)
-        return points, linear
 
     def largest_contribution(self, value: float) -> Mapping[str, Array]:
         """There is no bound: rows that contradict their predictors may contribute anything."""
