@@ -1,4 +1,4 @@
-"""Eight sites that share handwritten digits: what each holds, and how good a posterior is."""
+"""Eight sites with handwritten digits: the data of each, and the score of a posterior."""
 
 import time
 from dataclasses import dataclass, field
@@ -16,13 +16,13 @@ from decbayes.posterior import Posterior
 
 SITES = tuple(f"site-{number}" for number in range(1, 9))
 IMAGES_A_SITE = 100
-# Pixels are 0 to 16; ten clusters of images with a common, known variance.
+# Pixels are 0 to 16; ten clusters of images have a common, known variance.
 SETTINGS = {"components": 10, "dimension": 64, "variance": 10.0, "prior_mean": 5.0, "prior_variance": 30.0}
 
 
 @dataclass(frozen=True)
 class Digits:
-    """scikit-learn's bundled digits: a hundred images a site, all others held out."""
+    """scikit-learn's bundled digits: a hundred images per site, all others held out."""
 
     shards: dict[str, Array]
     held_out: Array
@@ -51,7 +51,7 @@ class Digits:
         return self.score(self.batch)
 
     def score(self, posterior: Posterior) -> float:
-        """Log density of a held-out image, on average."""
+        """The mean log density of held-out images."""
         return float(self.model.log_predictive(posterior, self.held_out).mean())
 
     def clusters(self, posterior: Posterior) -> Array:
@@ -62,7 +62,7 @@ class Digits:
 
     @cached_property
     def _in_order(self) -> Array:
-        """The batch clusters in the order of the digit that most of their images show."""
+        """The batch clusters, ordered by the digit that most of their images show."""
         responsibilities = self.model.assign(self.batch, self.held_out)
         shown = np.eye(10)[self.labels[-len(self.held_out) :]]
         return np.asarray(self.batch.mean("components"))[np.argsort(np.argmax(responsibilities.T @ shown, axis=1))]
@@ -79,7 +79,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Happening:
-    """Something that has happened; what has a `mark` is shown in the picture."""
+    """An event; one with a `mark` is shown in the picture."""
 
     seconds: float
     text: str
@@ -88,7 +88,7 @@ class Happening:
 
 @dataclass
 class Story:
-    """What has happened so far: scores over time, events, and what each site had to say at first."""
+    """What has happened so far: scores over time, events, and the first posterior of each site."""
 
     digits: Digits
     started: float = field(default_factory=time.monotonic)
@@ -110,7 +110,7 @@ class Story:
         return score
 
     def results(self) -> dict[str, Posterior]:
-        """The posteriors to compare, all from what the sites have said to each other, and the batch posterior."""
+        """The posteriors to compare: merges of what the sites exchanged, and the batch posterior."""
         first = [self.alone[site] for site in sorted(self.alone)]
         refined = {} if self.agreed is None else {"AMPS, refined": self.agreed}
         return {

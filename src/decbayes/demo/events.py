@@ -1,4 +1,4 @@
-"""The course of events: sites join one by one, one is killed and comes back, one is late, and all agree in the end."""
+"""The course of events: sites join one by one, one is killed and returns, one is late, and all agree in the end."""
 
 import time
 from collections.abc import Callable
@@ -18,15 +18,15 @@ from decbayes.posterior import Posterior
 
 VICTIM, LATECOMER = SITES[3], SITES[7]
 REFINEMENTS = 2
-# The group agrees when nothing has changed for so long; refining waits for three quiet seconds.
+# The group agrees if nothing has changed for this long; refining waits for three quiet seconds.
 QUIET_SECONDS = 4.5
-# A slow machine need not refine to the end; agreeing it must.
+# A slow machine need not finish refining, but the sites must agree.
 PATIENCE_SECONDS, MOST_SECONDS = 70.0, 300.0
 
 
 @dataclass
 class Watched:
-    """What an agent has last said about itself."""
+    """The latest status of an agent."""
 
     site: str
     inquiry: Inquiry | None = None
@@ -40,7 +40,7 @@ class Watched:
 
 @dataclass
 class Events:
-    """Runs the group and watches it; `show` is called whenever there is something new to see."""
+    """Runs the group and watches it; calls `show` whenever there is something new to see."""
 
     party: Party
     story: Story
@@ -69,7 +69,7 @@ class Events:
             one.inquiry.close()
 
     def _join(self, site: str, text: str = "starts", *, mark: str = "") -> None:
-        """Start a site; it calls the two that came last and are still there."""
+        """Start a site that connects to the two latest ones that are running."""
         neighbours = [self.party.agents[one.site].endpoint() for one in self.live[-2:]]
         links = [word for endpoint in neighbours for word in ("--connect", endpoint)]
         data = str(self.party.folder / f"{site}.npy")
@@ -120,7 +120,7 @@ class Events:
             self.story.alone[one.site] = self._first_said(one.site)
 
     def _first_said(self, site: str) -> Posterior:
-        """A site's own posterior, from its store."""
+        """A site's first posterior, from its store."""
         charter = self.party.charter
         with SqliteStore(self.party.folder / f"{site}.store", charter, read_only=True) as store:
             records = [item for item in store.load() if isinstance(item, Record)]
@@ -137,7 +137,7 @@ class Events:
 
 
 def prepare(folder: Path, digits: Digits) -> Party:
-    """Keys, the charter and every site's data, each in its file."""
+    """Write the keys, the charter and every site's data to files."""
     identities = {site: Identity.generate() for site in SITES}
     charter = Charter(
         group="digits",

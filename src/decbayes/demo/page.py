@@ -1,4 +1,4 @@
-"""The demonstration on a page: all agents, the digits that they agree on, and how good these are."""
+"""The demonstration on a page: all agents, the digits that they agree on, and their scores."""
 
 from functools import partial
 from typing import Any
@@ -13,7 +13,7 @@ from decbayes.page import Page
 from decbayes.page.describing import Arrivals, outside_view
 
 LINK = {"up": "up", "killed": "gone", "starting": "starting"}
-# How events are called that are marked in curves.
+# Events that are marked in curves, and their names there.
 MARKED = {"is killed": "left", "starts": "joined", "joins late": "joined", "comes back": "joined"}
 
 
@@ -48,7 +48,7 @@ class Broadcast:
             self._worker.submit(partial(self._show_posterior, newest["agent"]))
 
     def _show_posterior(self, site: str) -> None:
-        """What an agent has on its disk, merged here: the agents have better things to do."""
+        """Merge the stored records of an agent in this process, which leaves the agents undisturbed."""
         charter = self._events.party.charter
         try:
             pool = stored_pool(self._events.party.folder / f"{site}.store", charter)
@@ -60,7 +60,7 @@ class Broadcast:
 
 
 def member(one: Watched, newest: dict[str, Any]) -> dict[str, Any]:
-    """A site as the agent sees it that has heard most."""
+    """A site as seen by the agent that has heard most."""
     known = newest.get("members", {}).get(one.site, {"state": "not heard of"})
     behind = one.inquiry is not None and one.root not in ("", newest.get("root"))
     return {"name": one.site, **known, "link": LINK.get(one.state, "none"), "behind": behind}

@@ -1,4 +1,4 @@
-"""The outcome as a picture: the clusters that each posterior has found, and how the sites came to agree."""
+"""The result as a picture: the clusters of each posterior, and how the sites came to agree."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,7 +32,7 @@ SHAPE, DARKNESS = (8, 8), (0.0, 16.0)
 
 
 def draw(story: Story, target: Path) -> dict[str, float]:
-    """Write the picture and return the score of each posterior in it."""
+    """Write the picture; returns the score of each posterior in it."""
     from matplotlib.figure import Figure
 
     results = story.results()
@@ -48,7 +48,7 @@ def draw(story: Story, target: Path) -> dict[str, float]:
 
 
 def draw_clusters(axes: "Axes", clusters: dict[str, Array], scores: dict[str, float]) -> None:
-    """A row of mean images for each posterior, its name before and its score behind."""
+    """Draw a row of mean images for each posterior, with its name and score."""
     rows = {LABELS[name]: means for name, means in clusters.items()}
     images(rows, SHAPE, limits=DARKNESS, cmap="gray_r", axes=axes)
     axes.set_anchor("N")
@@ -63,7 +63,7 @@ def draw_clusters(axes: "Axes", clusters: dict[str, Array], scores: dict[str, fl
 
 
 def draw_climb(axes: "Axes", story: Story, scores: dict[str, float]) -> None:
-    """What each site knew alone, and how its merged posterior came up to the batch posterior."""
+    """Draw each site's score alone, and how its merged posterior approaches the batch posterior."""
     for site in SITES:
         mine = [point for point in story.points if point.site == site]
         times = [*(point.seconds for point in mine), story.events[-1].seconds]
@@ -79,7 +79,7 @@ def draw_climb(axes: "Axes", story: Story, scores: dict[str, float]) -> None:
 
 
 def label_climb(axes: "Axes", story: Story, batch: float) -> None:
-    """Names beside what they name, and numbers where something went wrong or came late."""
+    """Write names next to what they name, and numbers where something went wrong or came late."""
     low, _ = axes.get_ylim()
     height, end = batch - low, story.events[-1].seconds
     bottom = low - 0.16 * height
@@ -99,7 +99,7 @@ def label_climb(axes: "Axes", story: Story, batch: float) -> None:
 
 
 def together(seconds: list[float], apart: float) -> list[tuple[list[int], float]]:
-    """Numbers of events, those of too close ones together, and where to write them: at the last of each."""
+    """Group the numbers of events that are too close, with the position of the last in each group."""
     groups: list[tuple[list[int], float]] = []
     for number, when in enumerate(seconds, start=1):
         near = [] if not groups or when - groups[-1][1] >= apart else groups.pop()[0]

@@ -1,4 +1,4 @@
-"""The group as it is just now: a live table in a terminal, plain lines elsewhere."""
+"""The present state of the group: a live table in a terminal, plain lines elsewhere."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -28,7 +28,7 @@ def watching(events: Events, console: Console) -> Iterator[None]:
 
 
 def plain_lines(events: Events, console: Console) -> Callable[[], None]:
-    """Print what is new since the last call, a line each."""
+    """A function that prints what is new since its last call, one line each."""
     last_counts: dict[str, int] = {}
     printed = 0
 
@@ -47,7 +47,7 @@ def plain_lines(events: Events, console: Console) -> Callable[[], None]:
 
 
 def table_of(events: Events) -> Group:
-    """One row per site: what it is doing, whom it has heard of, and how good its merged posterior is."""
+    """One row per site: its state, the sites it has heard of, and the score of its merged posterior."""
     story = events.story
     table = Table(title=f"{story.seconds:4.0f} s", title_justify="left", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("site")

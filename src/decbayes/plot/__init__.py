@@ -1,7 +1,7 @@
 """Pictures of posteriors, alignments and networks, in one style.
 
-A function draws on the axes it is given, or on those of a new figure, and returns them; `components`, `topics`,
-`classes`, `states`, `features` and `calibration` make a figure of several panels and return that. Save either with
+A function draws on the given axes, or on those of a new figure, and returns them; `components`, `topics`, `classes`,
+`states`, `features` and `calibration` make a figure of several panels and return it. Save either with
 `figure.savefig(path)`; axes have their figure as `axes.figure`.
 """
 

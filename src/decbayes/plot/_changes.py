@@ -16,9 +16,9 @@ LONGEST = 36
 
 @styled()
 def changes(changes: Sequence[Change], *, axes: "Axes | None" = None) -> "Axes":
-    """The share of each component before (ring) and after (dot), those that moved most on top.
+    """Draw the share of each component before (ring) and after (dot); those that moved most are on top.
 
-    `changes` are those of `db.texts.compare`. `axes` are drawn on, if given.
+    `changes` is the result of `db.texts.compare`. `axes` are the axes to draw on, if given.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> monday = model.fit(np.array([[-9.0], [-8.0], [9.0], [8.0]]), rng=0).posterior

@@ -1,4 +1,4 @@
-"""Components of one posterior: words, images, places in space, columns of a table, states over time."""
+"""Components of one posterior: words, images, points in space, columns of a table, states over time."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-TAIL = 1e-3  # of the highest density: lower values are not drawn
-# How many standard deviations around the means are drawn: the first that will do. A component that has seen little is
-# wider than its own standard deviation says, and may have a heavy tail, which is cut off in the end.
+TAIL = 1e-3  # of the highest density; lower values are not drawn
+# How many standard deviations to draw around the means: the first that suffices. A component with few data is wider
+# than its standard deviation, and may have a heavy tail, which is cut off.
 REACHES = (4, 8, 16, 32)
 MOST_PANELS, MOST_COLUMNS = 40, 6
-GAP = 0.12  # of an image's width, between images
+GAP = 0.12  # between images, in widths of an image
 Range = tuple[float, float]
 
 
 def parts_of(kind: type[Any], posterior: Posterior, problem: str, **options: Any) -> tuple[View, list[Any]]:
-    """The posterior's view and its components, if these are of one kind."""
+    """The posterior's view and its components, if they are of this kind."""
     check_kind(Posterior, posterior=posterior)
     view = view_of(posterior.structure)
     parts = [*view.parts(posterior, **options)]
@@ -46,7 +46,7 @@ def parts_of(kind: type[Any], posterior: Posterior, problem: str, **options: Any
 
 @styled()
 def topics(posterior: Posterior, *, top: int = 8, across: int = 5) -> "Figure":
-    """Small bar charts of each topic's leading words, with one scale; slots that hold no words are left out.
+    """Draw small bar charts of each topic's leading words, on one scale; empty slots are left out.
 
     `posterior` has topics, `top` is the number of words per topic, and `across` the number of charts in a row.
 
@@ -75,10 +75,10 @@ def topics(posterior: Posterior, *, top: int = 8, across: int = 5) -> "Figure":
 
 @styled()
 def features(posterior: Posterior, shape: Shape, *, across: int = 5) -> "Figure":
-    """The mean of every feature, or of every component of a mixture, as a grey image.
+    """Draw the mean of every feature, or of every component of a mixture, as a grey image.
 
     `posterior` has features, or is of a mixture of images. `shape` is the height and width in pixels, and `across` the
-    number of images in a row. Greys are those of `images`.
+    number of images in a row. Contrast is as in `images`.
 
     >>> posterior = db.Posterior.of_prior(db.LatentFeatures(3, 6).structure)
     >>> len(db.plot.features(posterior, (2, 3)).axes)
@@ -102,12 +102,12 @@ def images(
     cmap: Any = "gray",
     axes: "Axes | None" = None,
 ) -> "Axes":
-    """A line of images for each name, to compare what several posteriors have found.
+    """Draw a row of images for each name, to compare several posteriors.
 
     `rows` has a matrix per name, one image per row, and `shape` is their height and width in pixels. Each image has its
-    own contrast, so that faint ones are visible, too: black is zero, or mid grey if there are negative numbers. With
-    `limits`, the numbers that are black and white, all have the same. `cmap` is a colour map of matplotlib. `axes` are
-    drawn on, if given.
+    own contrast, so that faint ones are visible: black is zero, or mid grey if there are negative numbers. `limits`
+    sets the numbers for black and white for all images. `cmap` is a colour map of matplotlib. `axes` are the axes to
+    draw on, if given.
 
     >>> axes = db.plot.images({"north": np.eye(4), "south": np.ones((2, 4))}, (2, 2))
     >>> len(axes.images)
@@ -124,13 +124,13 @@ def images(
             draw_image(axes, picture, (down * height, across * width), greys, cmap)
     axes.set(xlim=(-1, longest * width), ylim=(len(lines) * height, -1), xticks=[])
     axes.set_yticks([down * height + shape[0] / 2 for down in range(len(lines))], list(lines))
-    axes.set_anchor("W")  # names are at the left: there must be no slack between them and the images
+    axes.set_anchor("W")  # no gap between the images and their names at the left
     bare(axes)
     return axes
 
 
 def draw_image(axes: "Axes", picture: Array, corner: tuple[float, float], greys: Range, cmap: Any) -> None:
-    """One image with its upper left corner there, in a thin frame: a white edge would be lost on a white page."""
+    """Draw an image at its upper left corner, in a thin frame: a white edge would be lost on a white page."""
     (top, left), (height, width) = corner, picture.shape
     right, bottom = left + width, top + height
     axes.imshow(picture, extent=(left, right, bottom, top), cmap=cmap, vmin=greys[0], vmax=greys[1])
@@ -145,10 +145,11 @@ def mixture(
     dimensions: tuple[int, int] = (0, 1),
     axes: "Axes | None" = None,
 ) -> "Axes":
-    """Each component's mean and two standard deviations, lines as thick as it is frequent.
+    """Draw each component's mean and two standard deviations; thicker lines are more frequent.
 
     A mixture in one dimension is drawn as its predictive density. `posterior` is of a Gaussian mixture. `data` are
-    points to draw behind it. `dimensions` are the two to draw, counted from 0. `axes` are drawn on, if given.
+    points to draw behind it. `dimensions` are the two to draw, counted from 0. `axes` are the axes to draw on, if
+    given.
 
     >>> model = db.GaussianMixture(2, 3, variance=1.0, columns=("length", "width", "height"))
     >>> axes = db.plot.mixture(db.Posterior.of_prior(model.structure), dimensions=(0, 2))
@@ -170,9 +171,9 @@ def mixture(
 
 
 def two_of(dimensions: Sequence[int], available: int) -> list[int]:
-    """Two different dimensions that there are."""
+    """Check that these are two different dimensions."""
     if len(dimensions) != 2 or len(set(dimensions) & set(range(available))) != 2:
-        raise ValueError(f"dimensions are two of the {available} there are, counted from 0; not {dimensions}.")
+        raise ValueError(f"dimensions must be two of {available}, counted from 0; not {dimensions}.")
     return list(dimensions)
 
 
@@ -202,10 +203,10 @@ def draw_density(axes: "Axes", view: View, posterior: Posterior, parts: Sequence
 
 @styled()
 def classes(posterior: Posterior, *, across: int = 4, level: float = 0.9) -> "Figure":
-    """What each class is like: its mean in each column with an interval, or the shares of the categories.
+    """Draw each class column by column: its mean with an interval, or the shares of the categories.
 
     `posterior` is of a table's classes, or of states of sequences. `across` is the number of panels in a row, and
-    `level` the probability of intervals. Classes are listed from the most frequent to the rarest. If there are more
+    `level` the probability of intervals. Classes are in order of frequency. If there are more
     than forty columns, those in which classes differ most are drawn.
 
     >>> columns = {"age": db.columns.Gaussian(50, 20), "ward": db.columns.Categorical("heart", "skin")}
@@ -227,7 +228,7 @@ def classes(posterior: Posterior, *, across: int = 4, level: float = 0.9) -> "Fi
 
 
 def draw_column(axes: "Axes", values: Sequence[Interval | Shares]) -> None:
-    """One column of all classes: intervals, or bars divided among the categories."""
+    """Draw one column of all classes: intervals, or bars divided among the categories."""
     for place, value in enumerate(values):
         if isinstance(value, Shares):
             draw_shares(axes, value, place)
@@ -261,10 +262,11 @@ def states(
     truth: Sequence[Any] | None = None,
     seconds: float | None = None,
 ) -> "Figure":
-    """One sequence over its most likely states, and below the probability of each state at each step.
+    """Draw one sequence with its most likely states, and below the probability of each state at each step.
 
-    `posterior` is of a model of sequences, and `sequence` what its `fit` takes one of. `names` are those of the states.
-    `truth` is what each step really was, if known; it is drawn as a band on top. `seconds` is how long a step lasts.
+    `posterior` is of a model of sequences, and `sequence` is one of those that its `fit` takes. `names` are those of
+    the states. `truth` is the true state of each step, if known, drawn as a band on top. `seconds` is the length of a
+    step.
 
     >>> model = db.HiddenMarkov(2, columns={"pulse": db.columns.Gaussian(70, 20)})
     >>> walk = np.array([60.0, 62.0, 61.0, 120.0, 118.0, 121.0])[:, None]
@@ -302,12 +304,12 @@ def stacked(heights: Sequence[float]) -> "tuple[Figure, list[Axes]]":
 
 
 def named(axes: "Axes", name: str) -> None:
-    """A horizontal name left of a panel."""
+    """Write a horizontal name left of a panel."""
     axes.set_ylabel(name, rotation=0, ha="right", va="center")
 
 
 def runs(values: Sequence[Any]) -> Iterator[tuple[int, int, Any]]:
-    """Where each stretch of equal values begins and ends."""
+    """The start, end and value of each stretch of equal values."""
     first = 0
     for value, stretch in groupby(values):
         end = first + len(list(stretch))
@@ -332,7 +334,7 @@ def draw_steps(axes: "Axes", times: Any, values: Any, path: Any) -> None:
 
 
 def draw_probability(axes: "Axes", times: Any, shares: Any, labels: Sequence[str]) -> None:
-    """Probabilities of states, stacked to one."""
+    """Draw the probabilities of states, stacked to one."""
     edges = np.vstack([shares, shares[-1:]]).cumsum(axis=1)
     below = np.zeros(len(times))
     for k, label in enumerate(labels):
@@ -353,7 +355,7 @@ DRAWINGS: dict[type[Any], Callable[[Posterior, Any], Any]] = {
 
 
 def components(posterior: Posterior, *, shape: Shape | None = None) -> "Figure":
-    """The picture that suits a posterior: topics, features, a mixture or classes, whatever its model shows.
+    """Draw what suits the posterior's model: topics, features, a mixture or classes.
 
     `posterior` is of any model whose components can be drawn. `shape` is the height and width of components that are
     images.
@@ -371,4 +373,4 @@ def components(posterior: Posterior, *, shape: Shape | None = None) -> "Figure":
         return figure
     if pixels := view.pixels(posterior):
         raise InvalidData(f"{pixels:,} pixels do not make a square image. Give its shape: --shape HEIGHT WIDTH.")
-    raise DecbayesError(f"decbayes does not draw {view.title}; the functions of decbayes.plot may help.")
+    raise DecbayesError(f"{view.title} cannot be drawn as components; try another function of decbayes.plot.")

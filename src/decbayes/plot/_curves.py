@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 @styled()
 def slots(scores: Scores, *, axes: "Axes | None" = None) -> "Axes":
-    """How well merges into each number of slots predict held-back data, with standard errors.
+    """Draw how well merges into each number of slots predict held-back data, with standard errors.
 
-    `scores` are those of `db.validate` on merges by their numbers of slots, such as `db.merging.tree(…).cuts(…)`.
-    `axes` are drawn on, if given.
+    `scores` is the result of `db.validate` for merges by number of slots, such as `db.merging.tree(…).cuts(…)`. `axes`
+    are the axes to draw on, if given.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
@@ -29,7 +29,7 @@ def slots(scores: Scores, *, axes: "Axes | None" = None) -> "Axes":
     """
     numbers = [int(name) for name in scores.names if str(name).isdecimal()]
     if len(numbers) != len(scores.names) or len(numbers) < 2:
-        raise InvalidData("A curve needs the scores of two or more numbers of slots, as `validate --cuts` makes them.")
+        raise InvalidData("A curve needs scores for two or more numbers of slots, as made by `validate --cuts`.")
     order = np.argsort(numbers)
     names = [scores.names[place] for place in order]
     across = [numbers[place] for place in order]

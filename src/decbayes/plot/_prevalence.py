@@ -15,10 +15,10 @@ LONGEST = 32
 
 @styled()
 def prevalence(rows: Sequence[Any], *, most: int = 6, axes: "Axes | None" = None) -> "Axes":
-    """Shares of the largest topics over time with bands, or by site with error bars where there are no periods.
+    """Draw the shares of the largest topics over time with bands, or by site with error bars if there are no periods.
 
-    `rows` are those of `db.texts.prevalence(…).rows(posterior)`, and `most` is how many topics are drawn. `axes` are
-    drawn on, if given.
+    `rows` are those of `db.texts.prevalence(…).rows(posterior)`, and `most` is the number of topics to draw. `axes` are
+    the axes to draw on, if given.
 
     >>> words = ["ball", "goal", "team", "vote", "party", "law"]
     >>> counts = np.array([[5, 4, 3, 0, 0, 0], [0, 0, 0, 4, 5, 3]] * 20)

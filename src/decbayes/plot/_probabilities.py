@@ -1,4 +1,4 @@
-"""Probabilities: samples in a triangle, and whether a simulated plan's posteriors can be believed."""
+"""Probabilities: samples in a triangle, and whether the posteriors of a simulated plan are calibrated."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -26,11 +26,11 @@ def simplex(
     dot: float = 2.2,
     axes: "Axes | None" = None,
 ) -> "Axes":
-    """Probability vectors of three entries as points of a triangle, such as samples of a mixture's weights.
+    """Draw probability vectors of three entries as points of a triangle, such as samples of a mixture's weights.
 
     `shares` has one row per point. `labels` name the corners, each of which is certainty of its entry; an empty tuple
     leaves them out. `colours` are matplotlib's, one for all points or one each, and `dot` is the size of points. `axes`
-    are drawn on, if given.
+    are the axes to draw on, if given.
 
     >>> axes = db.plot.simplex([[1.0, 0.0, 0.0], [0.2, 0.3, 0.5]], labels=("north", "south", "west"))
     >>> [text.get_text() for text in axes.texts]
@@ -47,7 +47,7 @@ def simplex(
         align = "bottom" if side > 0 else "top"
         axes.annotate(label, corner, (0, 3 * side), textcoords="offset points", ha="center", va=align)
     axes.set_aspect("equal")
-    margin = 0.15 if labels else 0.02  # names of neighbouring triangles must not meet
+    margin = 0.15 if labels else 0.02  # names of neighbouring triangles must not overlap
     axes.set(xlim=(-margin, 1 + margin), ylim=(-0.02, CORNERS[2, 1] + 0.02))
     axes.set_axis_off()
     return axes
@@ -55,9 +55,9 @@ def simplex(
 
 @styled()
 def calibration(report: Any) -> "Figure":
-    """Where the truth lies among draws of the posterior, one panel per quantity; then the reliability of matches.
+    """Draw the rank of the truth among posterior draws, one panel per quantity; then the reliability of matches.
 
-    `report` is what `db.checking.try_plan` returns. Bars are level, within the band, if the posterior can be believed.
+    `report` is the result of `db.checking.try_plan`. If the posterior is calibrated, bars are level, within the band.
     They are high at both ends if it is too narrow, and slope if it is off to one side. The band is twice the standard
     error over data sets, bar by bar.
 

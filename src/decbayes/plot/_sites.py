@@ -1,4 +1,4 @@
-"""What sites have to do with each other: where their components went, the tree of these, and who is linked."""
+"""How sites relate: where their components went, the tree of all components, and the links between agents."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import cos, pi, sin
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import PathCollection
 
-LEAST_MARGIN = 0.1  # nats: below, a match is as good as a coin toss, and all such cells look alike
+LEAST_MARGIN = 0.1  # nats; below it, a match is a coin toss, and all such cells look alike
 MOST_NAMES = 12  # sites in a legend
 
 
@@ -34,14 +34,13 @@ def alignment(
     confidence: Confidence | None = None,
     axes: "Axes | None" = None,
 ) -> "Axes":
-    """Sites × slots: which components of each site went where, coloured by how sure that is.
+    """Draw sites × slots: which components of each site went where, coloured by how sure that is.
 
-    `alignment` is what `db.align` returns, and `names` are those of its sites. With `confidence`
-    (`db.merging.confidence`) the colour is the probability that a component belongs there, else the margin: the
-    objective's loss in the next best slot, in nats. If a cell holds several components, the least sure one counts.
-    Framed cells are close calls; in grey ones a site has put nothing. Slots that nobody has filled are left out, and
-    topics have their names. Coupled sets stand side by side. `axes` are drawn
-    on, if given.
+    `alignment` is the result of `db.align`, and `names` are those of its sites. With `confidence`
+    (`db.merging.confidence`) the colour is the probability that a component belongs there, otherwise the margin: the
+    objective's loss in the next best slot, in nats. If a cell has several components, the least sure one counts. Framed
+    cells are close calls; grey ones are empty. Slots that no site has filled are left out, and topics have their
+    names. Coupled sets are side by side. `axes` are the axes to draw on, if given.
 
     >>> model, rng = db.GaussianMixture(2, 1, variance=1.0), np.random.default_rng(0)
     >>> sites = [np.array([0.0, 0.1, 9.0, 9.2]), np.array([8.9, 9.1, -0.1, 0.2])]
@@ -71,8 +70,8 @@ def alignment(
 
 
 def draw_cells(axes: "Axes", entries: NDArray[Any], sureness: Array, *, probable: bool) -> None:
-    """The matrix with its colours, frames and scale; sureness is a probability, or a margin."""
-    # A component that no other site has is alone in its slot: nothing can be wrong with that match.
+    """Draw the matrix with its colours, frames and scale; `sureness` is a probability or a margin."""
+    # A component that no other site has is alone in its slot, so its match cannot be wrong.
     sure = np.where(np.isnan(sureness), 1.0, sureness) if probable else finite(sureness)
     shown = np.where(entries != "", sure, np.nan)
     scale = matplotlib("colors").Normalize(0.0, 1.0) if probable else margin_scale(shown)
@@ -91,12 +90,12 @@ def margin_scale(shown: Array) -> Any:
 
 
 def cell_labels(alignment: Alignment, coupled: CoupledSet) -> NDArray[Any]:
-    """Sites × slots: the components in each cell, "1+4" where there are two."""
+    """Sites × slots: the components in each cell, "1+4" if there are two."""
     return np.array([[*map(cell_text, row)] for row in reading.fillings(alignment, coupled)], dtype=object)
 
 
 def write_cells(axes: "Axes", entries: NDArray[Any], *, light: NDArray[np.bool_]) -> None:
-    """Each entry in its cell of a matrix drawn by imshow, in an ink that can be read there; the frame goes."""
+    """Write each entry into its cell of a matrix, in a readable colour; removes the frame."""
     for (row, column), entry in np.ndenumerate(entries):
         ink = "black" if light[row, column] else "white"
         axes.text(column, row, str(entry), ha="center", va="center", color=ink)
@@ -104,7 +103,7 @@ def write_cells(axes: "Axes", entries: NDArray[Any], *, light: NDArray[np.bool_]
 
 
 def frame_cells(axes: "Axes", framed: NDArray[np.bool_]) -> None:
-    """A frame just inside each of these cells, so that neighbours keep theirs."""
+    """Draw a frame just inside each of these cells, so that neighbours keep theirs."""
     rectangle = matplotlib("patches").Rectangle
     for row, column in np.argwhere(framed):
         corner = (column - 0.46, row - 0.44)
@@ -112,7 +111,7 @@ def frame_cells(axes: "Axes", framed: NDArray[np.bool_]) -> None:
 
 
 def name_slots(axes: "Axes", sets: Sequence[Sequence[str]], *, upright: bool) -> None:
-    """Slots by name, or counted from 0 in each coupled set; a white line separates the sets."""
+    """Label slots by name, or counted from 0 in each coupled set; a white line separates the sets."""
     names = [name for named in sets for name in named]
     axes.set_xticks(range(len(names)), names, rotation=90 if upright else 0)
     for edge in np.cumsum([*map(len, sets)])[:-1]:
@@ -120,17 +119,17 @@ def name_slots(axes: "Axes", sets: Sequence[Sequence[str]], *, upright: bool) ->
 
 
 def finite(margins: Array) -> Array:
-    """Margins that a logarithmic scale can show; a component without a rival has an infinite one."""
+    """Margins for a logarithmic scale; a component without a rival has an infinite one."""
     largest = margins[np.isfinite(margins)].max(initial=1.0)
     return np.clip(margins, LEAST_MARGIN, max(largest, 2 * LEAST_MARGIN))
 
 
 @styled()
 def tree(tree: Tree, *, names: Sequence[str] | None = None, axes: "Axes | None" = None) -> "Axes":
-    """A dendrogram of all sites' components: branches have their site's colour until they meet another site's.
+    """Draw a dendrogram of all sites' components; branches have their site's colour until they meet another site's.
 
-    `tree` is what `db.merging.tree` returns, and `names` are those of its sites. `axes` are drawn on, if given. Heights
-    are the nats lost by joining, on a scale of log(1 + nats): components on long branches differ.
+    `tree` is the result of `db.merging.tree`, and `names` are those of its sites. `axes` are the axes to draw on, if
+    given. Heights are the nats lost by joining, on a scale of log(1 + nats): components on long branches differ.
 
     >>> model, rng = db.GaussianMixture(2, 1, variance=1.0), np.random.default_rng(0)
     >>> sites = [np.array([0.0, 0.1, 9.0, 9.2]), np.array([8.9, 9.1, -0.1, 0.2])]
@@ -155,7 +154,7 @@ def tree(tree: Tree, *, names: Sequence[str] | None = None, axes: "Axes | None" 
 
 
 def site_colours(count: int) -> list[str]:
-    """Colours that eyes tell apart for a few sites; for more, a range of them."""
+    """Distinguishable colours for a few sites; a gradient for more."""
     if count <= len(COLOURS):
         return list(COLOURS[:count])
     colours = matplotlib().colormaps["cividis"]
@@ -163,7 +162,7 @@ def site_colours(count: int) -> list[str]:
 
 
 def name_sites(axes: "Axes", colours: Sequence[str], names: Sequence[str] | None) -> None:
-    """A legend beside the tree, unless there are too many sites to tell their colours apart."""
+    """Add a legend beside the tree, unless there are too many sites to distinguish by colour."""
     labels = [*(names if names is not None else map(str, range(len(colours) - 1))), "several"]
     if len(labels) > MOST_NAMES:
         return
@@ -182,11 +181,11 @@ def network(
     scale: bool = True,
     axes: "Axes | None" = None,
 ) -> "Axes":
-    """Agents on a circle and a line for each link.
+    """Draw agents on a circle, and a line for each link.
 
     `links` are pairs of names. `values` (scores, for example) colour the agents, also those without links; agents
-    without a value, or with NaN, are grey. The scale beside the network, unless `scale` is False, is named `label`;
-    `limits` are the numbers at its two ends. `axes` are drawn on, if given.
+    without a value, or with NaN, are grey. `label` names the scale beside the network, which `scale=False` leaves out;
+    `limits` are the numbers at its ends. `axes` are the axes to draw on, if given.
 
     >>> axes = db.plot.network([("a", "b"), ("b", "c")], values={"a": 0.1, "b": 0.9}, label="score")
     >>> [text.get_text() for text in axes.texts]
@@ -216,7 +215,7 @@ def draw_agents(
     values: Mapping[str, float],
     limits: tuple[float, float] | None,
 ) -> "PathCollection":
-    """A dot for each agent, coloured where there are values."""
+    """Draw a dot for each agent, coloured if there are values."""
     across, up = np.array(list(place.values())).reshape(-1, 2).T
     look: dict[str, Any] = {"s": 60, "zorder": 2, "edgecolors": INK, "linewidths": 0.6}
     if not values:
@@ -228,6 +227,6 @@ def draw_agents(
 
 
 def circle(index: int, size: int) -> tuple[float, float]:
-    """The place of one of `size` points on the unit circle, clockwise from the top."""
+    """The position of one of `size` points on the unit circle, clockwise from the top."""
     angle = pi / 2 - 2 * pi * index / max(size, 1)
     return cos(angle), sin(angle)

@@ -15,10 +15,11 @@ LONGEST = 32
 
 @styled()
 def topic_effects(rows: Sequence[Any], *, most: int = 12, axes: "Axes | None" = None) -> "Axes":
-    """How many times larger the share of each topic is after a change of each covariate, with intervals.
+    """Draw how many times larger each topic's share is after a change of each covariate, with intervals.
 
-    `rows` are those of `db.texts.effects(…).rows(posterior)`, and `most` is how many topics are drawn, those with the
-    clearest effects first. `axes` are drawn on, if given. A term is a colour; pale intervals contain 1.
+    `rows` are those of `db.texts.effects(…).rows(posterior)`, and `most` is the number of topics to draw, those with
+    the clearest effects first. `axes` are the axes to draw on, if given. Each term has a colour; pale intervals
+    contain 1.
 
     >>> words = ["ball", "goal", "team", "vote", "party", "law"]
     >>> counts = np.array([[5, 4, 3, 0, 0, 0]] * 20 + [[0, 0, 0, 4, 5, 3]] * 20)
@@ -55,5 +56,5 @@ def topic_effects(rows: Sequence[Any], *, most: int = 12, axes: "Axes | None" = 
 
 
 def clearest(rows: Sequence[Any], topic: int) -> float:
-    """How far the clearest interval of a topic is from 1, as a ratio."""
+    """The largest distance of a topic's intervals from 1, as a ratio."""
     return max(float(max(row["low"], 1.0 / row["high"])) for row in rows if row["topic"] == topic)

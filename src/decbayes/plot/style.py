@@ -1,4 +1,4 @@
-"""How pictures look: small type, few lines, labels beside what they name."""
+"""The style of pictures: small type, few lines, labels next to what they name."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 INK, GREY, PALE = "#222222", "#8a8a8a", "#d9d9d9"
 BLUE = "#1b6ca8"
 
-# Things that are told apart by colour. Eyes of every kind tell them apart: see tests/test_plot.py.
+# Colours for categories, which eyes of every kind can distinguish: see tests/test_plot.py.
 COLOURS = ("#1b6ca8", "#d9603b", "#12a57b", "#c79fbf", "#c79100", "#74bdea", "#45237d", "#6b1740")
-# Numbers that are colours: the more, the darker.
+# Colours for numbers: the larger, the darker.
 SHADES = ("#e3eef7", "#a9cbe6", "#5f9fd0", "#1b6ca8", "#0b3c63")
 NOTHING = "#d0d0d0"  # where there is no number
 
-DPI = 200  # of pictures, unless said otherwise
+DPI = 200  # of pictures, by default
 
 # One colour per method, wherever methods are compared.
 AMPS, BATCH, NAIVE, SITES = BLUE, "#444444", "#c8553d", "#b08900"
@@ -55,13 +55,13 @@ SETTINGS = {
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """Whatever is drawn within looks alike; also a decorator, `@styled()`."""
+    """Draw in the style of decbayes; also a decorator, `@styled()`."""
     with matplotlib().rc_context(SETTINGS):
         yield
 
 
 def canvas(width: float, height: float) -> "Figure":
-    """A figure of this size in inches; pyplot's global state is left alone."""
+    """A figure of this size in inches; does not touch pyplot's global state."""
     figure: Figure = matplotlib("figure").Figure(figsize=(width, height), dpi=DPI, layout="constrained")
     return figure
 
@@ -71,7 +71,7 @@ def new_axes(width: float, height: float) -> "Axes":
 
 
 def grid(panels: int, across: int, *, width: float, height: float) -> "tuple[Figure, list[Axes]]":
-    """A figure with panels in rows, each of that size."""
+    """A figure with panels in rows, each of this size."""
     check_whole(1, across=across)
     columns = min(across, panels)
     rows = ceil(panels / columns)
@@ -80,17 +80,17 @@ def grid(panels: int, across: int, *, width: float, height: float) -> "tuple[Fig
 
 
 def colour(number: int) -> str:
-    """The colour of one of several things; after eight they come again."""
+    """The colour of one of several things; repeats after eight."""
     return COLOURS[number % len(COLOURS)]
 
 
 def shades() -> Any:
-    """The colour map of numbers; where there is none, it is grey."""
+    """The colour map for numbers; missing ones are grey."""
     return matplotlib("colors").LinearSegmentedColormap.from_list("decbayes", SHADES).with_extremes(bad=NOTHING)
 
 
 def bare(axes: "Axes") -> None:
-    """No frame and no tick marks: what is drawn has its own edges. Tick labels stay."""
+    """Remove the frame and tick marks, because the drawing has its own edges. Tick labels stay."""
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
 

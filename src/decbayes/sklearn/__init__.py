@@ -1,4 +1,4 @@
-"""scikit-learn estimators whose rows belong to sites: each site is fitted on its own, and what they found is merged."""
+"""scikit-learn estimators for rows of several sites: each site is fitted on its own, and the posteriors are merged."""
 
 from decbayes.base.extras import require
 

@@ -36,17 +36,17 @@ class Components(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin
     n_init: int = 10
 
     def transform(self, X: Any) -> Array:
-        """(rows, components): how much of each row each component accounts for."""
+        """(rows, components): the share of each component in each row."""
         data = self._seen(X)
         return self.model_.assign(self.posterior_, data)
 
     def score_samples(self, X: Any) -> Array:
-        """The log predictive density of each row; of a document, a bound of it."""
+        """The log predictive density of each row; for documents, a bound."""
         data = self._seen(X)
         return self.model_.log_predictive(self.posterior_, data)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """The mean log predictive density per row; of documents, per word."""
+        """The mean log predictive density per row; for documents, per word."""
         data = self._seen(X)
         return self.model_.score(self.posterior_, data)
 
@@ -71,7 +71,7 @@ class Clusters(Components):
         return np.asarray(self.predict_proba(X).argmax(axis=1))
 
     def fit_predict(self, X: Any, y: Any = None, sites: Any = None) -> Array:
-        """Fit, and the most probable component of each row."""
+        """Fit, and return the most probable component of each row."""
         return self.fit(X, y, sites=sites).predict(X)
 
     @property
@@ -85,11 +85,11 @@ class LatentDirichletAllocation(Components):
     """Topics of documents: rows are documents, columns are words, values are counts.
 
     `n_components` is the number of topics, or "auto". The columns are the words of `vocabulary`, or those of a data
-    frame, or are numbered. `document_prior` and `topic_prior` are those of `decbayes.LatentDirichletAllocation`.
+    frame, or are numbered. `document_prior` and `topic_prior` are as in `decbayes.LatentDirichletAllocation`.
 
-    `max_iter` and `tol` end a site's fit, of which there are `n_init` from different starts; `rounds` is how often each
-    site is then fitted again with what the others found; `forgetting` is the share that each `partial_fit` forgets, or
-    "learn"; `random_state` seeds the fits.
+    `max_iter` and `tol` end a site's fit, and `n_init` is the number of its starts; `rounds` is how often each site is
+    refitted given the posteriors of the others; `forgetting` is the share that each `partial_fit` forgets, or "learn";
+    `random_state` seeds the fits.
 
     >>> counts = np.random.default_rng(0).poisson(2.0 * np.kron(np.eye(2), np.ones((20, 3))))
     >>> topics = db.sklearn.LatentDirichletAllocation(2, random_state=0)
@@ -108,7 +108,7 @@ class LatentDirichletAllocation(Components):
 
     @property
     def components_(self) -> Array:
-        """(topics, words): α of each word in each topic, as scikit-learn's own estimator has it."""
+        """(topics, words): α of each word in each topic, as in scikit-learn's estimator."""
         return np.asarray(self.posterior_.natural["topics"] + 1.0)
 
     def _read(self, X: Any, y: Any, *, reset: bool) -> Any:
@@ -138,7 +138,7 @@ class LatentDirichletAllocation(Components):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # Whole numbers from 0 on, as `CategoricalNB` has them: weighted words are not counts.
+        # Integers from 0 on, as for `CategoricalNB`: weighted words are not counts.
         tags.input_tags.positive_only = tags.input_tags.categorical = tags.input_tags.sparse = True
         return tags
 
@@ -148,13 +148,13 @@ class GaussianMixture(Clusters):
     """Clusters of points: a Gaussian mixture.
 
     `n_components` is the number of clusters, or "auto"; `covariance` is "full", "diagonal" or "spherical".
-    `weight_prior`, `prior_strength` and `prior_degrees` are those of `decbayes.GaussianMixture`. `prior_mean` and
-    `prior_scale` are mean and variance of the first data unless they are given. Estimators that are fitted in different
+    `weight_prior`, `prior_strength` and `prior_degrees` are as in `decbayes.GaussianMixture`. `prior_mean` and
+    `prior_scale` are the mean and variance of the first data by default. Estimators that are fitted in different
     places merge only if they are given the same.
 
-    `max_iter` and `tol` end a site's fit, of which there are `n_init` from different starts; `rounds` is how often each
-    site is then fitted again with what the others found; `forgetting` is the share that each `partial_fit` forgets, or
-    "learn"; `random_state` seeds the fits.
+    `max_iter` and `tol` end a site's fit, and `n_init` is the number of its starts; `rounds` is how often each site is
+    refitted given the posteriors of the others; `forgetting` is the share that each `partial_fit` forgets, or "learn";
+    `random_state` seeds the fits.
 
     >>> points = np.random.default_rng(0).normal(np.repeat([[2.0, 2.0], [9.0, 9.0]], 50, axis=0))
     >>> clusters = db.sklearn.GaussianMixture(2, random_state=0).fit(points, sites=np.arange(100) % 4)
@@ -205,13 +205,13 @@ class GaussianMixture(Clusters):
 class LatentClasses(Clusters):
     """Classes of the rows of a table, with columns of any kind and values missing anywhere.
 
-    `n_components` is the number of classes, or "auto", and `weight_prior` is α of their weights. What columns hold is
-    taken from the first data; `kinds` says where their values mislead, {"age": "real"}, and `columns` what sites have
-    agreed on, as `decbayes columns` lists it. Columns of an array are called x0, x1, …
+    `n_components` is the number of classes, or "auto", and `weight_prior` is α of their weights. The kinds of columns
+    are found in the first data; `kinds` corrects misleading values, as in {"age": "real"}, and `columns` are those that
+    sites agreed on, as listed by `decbayes columns`. Columns of an array are called x0, x1, …
 
-    `max_iter` and `tol` end a site's fit, of which there are `n_init` from different starts; `rounds` is how often each
-    site is then fitted again with what the others found; `forgetting` is the share that each `partial_fit` forgets, or
-    "learn"; `random_state` seeds the fits.
+    `max_iter` and `tol` end a site's fit, and `n_init` is the number of its starts; `rounds` is how often each site is
+    refitted given the posteriors of the others; `forgetting` is the share that each `partial_fit` forgets, or "learn";
+    `random_state` seeds the fits.
 
     >>> import pandas
     >>> age = np.random.default_rng(0).normal(np.repeat([30.0, 80.0], 50), 5.0)
@@ -228,11 +228,11 @@ class LatentClasses(Clusters):
     model_: TableModel = field(init=False)
 
     def profiles(self, *, level: float = 0.9) -> list[Row]:
-        """What each class is like, with intervals: rows for a data frame."""
+        """Each class column by column, with intervals: rows for a data frame."""
         return self.model_.profiles(self.posterior_, level=level)
 
     def _read(self, X: Any, y: Any, *, reset: bool) -> Any:
-        if not issparse(X) and is_frame(X):  # SciPy has matrices that are mappings, too
+        if not issparse(X) and is_frame(X):  # some sparse matrices of SciPy are mappings
             validate_data(self, X, skip_check_array=True, reset=reset)
             return X
         points = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=reset)

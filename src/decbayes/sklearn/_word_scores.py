@@ -1,4 +1,4 @@
-"""Scores of topics that can be compared between vocabularies."""
+"""Scores of topics that are comparable between vocabularies."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -11,16 +11,15 @@ from decbayes.families import Array
 
 
 class WordScorer:
-    """Log-likelihood per word of texts, words that a model does not know included: a scorer for searches.
+    """Log-likelihood per word of texts, including words that a model does not know: a scorer for searches.
 
-    `score` of topics is per known word, and is best if nearly no word is known. Here a word that is not in the
+    The `score` of topics is per known word, and is best if hardly any word is known. Here a word outside the
     vocabulary has its frequency in `texts`, and known words share the rest of the probability,
 
-        p(w) = (1 − u) p(w | topics) if w is known,  f(w) otherwise,      u = Σ f(w) over all words that are not known
+        p(w) = (1 − u) p(w | topics) if w is known,  f(w) otherwise,      u = Σ f(w) over all unknown words
 
-    so that all vocabularies are scored on the same words. `texts` are those of the search, or others like them.
-    `vectorizer` says how texts become words, as that of the pipeline does; all words of `texts` count, whatever limits
-    it has.
+    so that all vocabularies are scored on the same words. `texts` are those of the search, or similar ones.
+    `vectorizer` splits texts into words, as that of the pipeline; all words of `texts` count, whatever its limits.
 
     >>> from sklearn.feature_extraction.text import CountVectorizer
     >>> from sklearn.pipeline import make_pipeline
@@ -42,8 +41,8 @@ class WordScorer:
         self._frequency: Array = times / times.sum()
 
     def __call__(self, pipeline: Any, texts: Any, y: Any = None) -> float:
-        """The score of a fitted pipeline, a vectorizer and then topics, on texts; words in none of the first texts are
-        left out.
+        """The score of a fitted pipeline (a vectorizer, then topics) on texts; words outside the first texts are left
+        out.
         """
         texts = list(texts)
         counted = csr_array(pipeline[:-1].transform(texts))
@@ -53,8 +52,8 @@ class WordScorer:
         pipeline_times = np.asarray(counted.sum(axis=0), dtype=np.float64).ravel()
         if (known < 0).any() or not np.array_equal(times[known], pipeline_times):
             raise ValueError(
-                "The pipeline makes other words of texts than the scorer. Give the scorer the pipeline's vectorizer, "
-                "and texts that hold all its words."
+                "The pipeline splits texts into other words than the scorer. Give the scorer the pipeline's "
+                "vectorizer, and texts that contain all its words."
             )
         unknown = np.ones(len(times), dtype=np.bool_)
         unknown[known] = False

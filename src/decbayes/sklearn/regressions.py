@@ -1,4 +1,4 @@
-"""Estimators of regressions: a number, a yes or no, or a count, from other numbers."""
+"""Estimators of regressions: a number, a class or a count, from numbers."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -32,12 +32,12 @@ TARGET = "target"
 class Regressing(Sited):
     """An estimator of how a target depends on columns.
 
-    Columns are taken in units of their own, which are those of the first data unless `columns` says what sites have
-    agreed on. The target is called "target", and columns without names x0, x1, … `prior_variance` is that of each
-    coefficient, and `fit_intercept` whether there is an intercept.
+    Columns have units, which are those of the first data unless `columns` are given, as agreed by sites. The target is
+    called "target", and columns without names x0, x1, … `prior_variance` is that of each coefficient, and
+    `fit_intercept` is whether there is an intercept.
 
-    `max_iter` and `tol` end a site's fit; `rounds` is how often each site is then fitted again with what the others
-    found; `forgetting` is the share that each `partial_fit` forgets, or "learn"; `random_state` changes nothing.
+    `max_iter` and `tol` end a site's fit; `rounds` is how often each site is refitted given the posteriors of the
+    others; `forgetting` is the share that each `partial_fit` forgets, or "learn"; `random_state` has no effect.
     """
 
     _model: ClassVar[type[Regression]]
@@ -53,12 +53,12 @@ class Regressing(Sited):
 
     @property
     def coef_(self) -> Array:
-        """What the target, or its logarithm or log-odds, changes by with one unit of each column."""
+        """The change of the target, or of its logarithm or log-odds, per unit of each column."""
         return np.array([row["mean"] for row in self._rows() if row["term"] != "intercept"])
 
     @property
     def intercept_(self) -> float:
-        """The target, or its logarithm or log-odds, where all columns are zero."""
+        """The target, or its logarithm or log-odds, if all columns are zero."""
         return float(self._rows()[0]["mean"]) if self.fit_intercept else 0.0
 
     def coefficients(self, *, level: float = 0.9) -> list[dict[str, Any]]:
@@ -66,7 +66,7 @@ class Regressing(Sited):
         return self.model_.coefficients(self.posterior_, level=level)
 
     def interval(self, X: Any, *, level: float = 0.9) -> Array:
-        """(rows, 2): an interval of a new value; of a probability, how well it is known."""
+        """(rows, 2): an interval for a new value; for a probability, its uncertainty."""
         predicted = self._predicted(X, level)
         return np.column_stack([predicted["low"], predicted["high"]])
 
@@ -78,7 +78,7 @@ class Regressing(Sited):
         return self.model_.predict(self.posterior_, data, level=level)
 
     def _read(self, X: Any, y: Any, *, reset: bool) -> Any:
-        """The columns, and the target as the last one; NaN if it is not known."""
+        """The columns, and the target as the last one; NaN if unknown."""
         if y is None and not reset:
             rows = validate_data(self, X, dtype=np.float64, reset=False)
             return np.column_stack([rows, np.full(len(rows), np.nan)])
@@ -104,17 +104,17 @@ class Regressing(Sited):
         return self._outcome.found_in(targets)
 
     def _kind(self, targets: Array) -> type[Regression]:
-        """The model of such targets."""
+        """The model for such targets."""
         return self._model
 
 
 class LinearRegression(RegressorMixin, Regressing):  # type: ignore[misc]
-    """A number from other numbers, with noise of unknown size. Sites merge to the posterior of all rows, exactly.
+    """A number from other numbers, with noise of unknown size. The merge is exactly the posterior of all rows.
 
     See `decbayes.LinearRegression` for `prior_variance`, and `decbayes.columns` for `columns`, which sites agree on;
     without it columns have the units of the first data. `fit_intercept` is whether there is an intercept. `max_iter`
-    and `tol` end a site's fit; `rounds` is how often each site is then fitted again with what the others found;
-    `forgetting` is the share that each `partial_fit` forgets, or "learn"; `random_state` changes nothing.
+    and `tol` end a site's fit; `rounds` is how often each site is refitted given the posteriors of the others;
+    `forgetting` is the share that each `partial_fit` forgets, or "learn"; `random_state` has no effect.
 
     >>> x = np.random.default_rng(0).normal(size=(100, 2))
     >>> lines = db.sklearn.LinearRegression().fit(x, 3.0 + x @ [1.0, 2.0], sites=np.arange(100) % 4)
@@ -133,7 +133,7 @@ class PoissonRegression(RegressorMixin, Regressing):  # type: ignore[misc]
     """How often something happens, from other numbers.
 
     See `decbayes.PoissonRegression` for `prior_variance`; all other settings are those of `LinearRegression`. Targets
-    that are no whole numbers have the same mean, exp(xβ), and robust errors: nothing is then assumed of their variance.
+    that are not integers have the same mean, exp(xβ), and robust errors, which assume nothing about their variance.
 
     >>> rng = np.random.default_rng(0)
     >>> x = rng.normal(size=(300, 1))
@@ -164,7 +164,7 @@ class PoissonRegression(RegressorMixin, Regressing):  # type: ignore[misc]
 
 
 class Amounts(PoissonOutcome):
-    """Numbers from 0 on with the mean exp(f); nothing else is known about them."""
+    """Numbers from 0 on with the mean exp(f); nothing else is assumed about them."""
 
     def check_targets(self, name: str, targets: Array) -> None:
         if not (targets >= 0).all():
@@ -176,7 +176,7 @@ class Amounts(PoissonOutcome):
 
 @dataclass(frozen=True)
 class QuasiPoisson(PoissonModel):
-    """A Poisson regression of numbers that are no counts: its estimates hold, its own errors do not."""
+    """A Poisson regression of numbers that are not counts: its estimates are valid, its standard errors are not."""
 
     outcome: ClassVar[Outcome] = Amounts()
 
@@ -187,12 +187,12 @@ def with_robust_errors(model: Regression, posterior: Posterior, data: Array) -> 
 
 
 class Classifying(ClassifierMixin, Regressing):  # type: ignore[misc]
-    """An estimator of which class a row has."""
+    """An estimator of the class of each row."""
 
     _numeric = False
 
     def partial_fit(self, X: Any, y: Any = None, sites: Any = None, classes: Any = None) -> Self:
-        """Add rows; where the first do not have all classes, `classes` names them."""
+        """Add rows; `classes` names all classes if the first rows do not have them."""
         if classes is not None and not hasattr(self, "classes_"):
             self._named = np.unique(classes)
         return super().partial_fit(X, y, sites)
@@ -236,7 +236,7 @@ class LogisticRegression(Classifying):
             kind = type_of_target(target) if len(self.classes_) > 1 else "one class"
             raise ValueError(
                 f"Only binary classification is supported. The type of the target is {kind}; "
-                "partial_fit(classes=…) names both classes where the first rows have one."
+                "partial_fit(classes=…) names both classes if the first rows have only one."
             )
         return np.asarray(target == self.classes_[1], dtype=np.float64)
 
@@ -263,16 +263,16 @@ class MultinomialRegression(Classifying):
 
     @property
     def coef_(self) -> Array:
-        """(classes − 1, columns): what the log-odds against the first class change by with one unit of each column."""
+        """(classes − 1, columns): the change of the log-odds against the first class per unit of each column."""
         return self._by_class()[:, int(self.fit_intercept) :]
 
     @property
     def intercept_(self) -> Array:  # type: ignore[override]
-        """(classes − 1,): log-odds against the first class where all columns are zero."""
+        """(classes − 1,): log-odds against the first class if all columns are zero."""
         return self._by_class()[:, 0] if self.fit_intercept else np.zeros(len(self.classes_) - 1)
 
     def interval(self, X: Any, *, level: float = 0.9) -> Array:
-        """(rows, classes, 2): how well each probability is known."""
+        """(rows, classes, 2): the interval of each probability."""
         predicted = self._predicted(X, level)
         return np.stack([predicted["low"], predicted["high"]], axis=-1)
 
@@ -283,7 +283,7 @@ class MultinomialRegression(Classifying):
         self._known_classes(target, reset)
         if len(self.classes_) < 2 or not np.isin(target, self.classes_).all():
             raise ValueError(
-                "The target has one class, or one that is not known; partial_fit(classes=…) names all classes where "
+                "The target has a single class, or an unknown one; partial_fit(classes=…) names all classes if "
                 "the first rows do not have them."
             )
         return np.asarray(np.searchsorted(self.classes_, target), dtype=np.float64)

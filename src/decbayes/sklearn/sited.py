@@ -1,4 +1,4 @@
-"""What all estimators share: rows go to their sites, sites are fitted on their own, and what they found is merged."""
+"""The base of all estimators: rows go to their sites, sites are fitted on their own, and posteriors are merged."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -24,17 +24,17 @@ from decbayes.streams import epochs, refine
 from decbayes.updates.forgetting import Forgetting, checked_forgetting
 
 ONE_SITE = "all"
-"""What the site of rows without a label is called."""
+"""The site of rows without a label."""
 
 
 @dataclass(eq=False, repr=False)
 class Sited(BaseEstimator, ABC):  # type: ignore[misc]
     """An estimator of rows from several sites.
 
-    A subclass says how rows become the data of its model (`_read`), and which model that is (`_described`).
+    A subclass turns rows into the data of its model (`_read`), and makes this model (`_described`).
 
-    Fitted: `posterior_`, the merged posterior; `posteriors_`, that of each site by its label; `model_`, the model they
-    belong to; `n_iter_`, the most passes that a site took; `converged_`, whether all sites had converged.
+    Fitted: `posterior_`, the merged posterior; `posteriors_`, that of each site by its label; `model_`, their model;
+    `n_iter_`, the largest number of passes at a site; `converged_`, whether all sites converged.
     """
 
     _: KW_ONLY
@@ -46,10 +46,10 @@ class Sited(BaseEstimator, ABC):  # type: ignore[misc]
     model_: Model = field(init=False)
 
     def fit(self, X: Any, y: Any = None, sites: Any = None) -> Self:
-        """Fit the rows of each site on their own, and merge what the sites found.
+        """Fit the rows of each site on their own, and merge the posteriors.
 
-        `sites` has a label per row, or one label for all of them; without it all rows are of one site. With `rounds`
-        each site is then fitted again that many times, with what the others found as its prior.
+        `sites` has a label per row, or is one label for all; without it all rows are of one site. With `rounds`, each
+        site is then refitted that many times, with the contributions of the others as its prior.
         """
         check_whole(0, rounds=self.rounds)
         given = self._read(X, y, reset=True)
@@ -57,11 +57,11 @@ class Sited(BaseEstimator, ABC):  # type: ignore[misc]
         return self._learn(self._coded(given), sites, {})
 
     def partial_fit(self, X: Any, y: Any = None, sites: Any = None) -> Self:
-        """Add rows: those of a label that is new as a new site, others to what their site has learned already.
+        """Add rows, to their site or, with a new label, as a new site.
 
-        Components keep their numbers, as far as they can be followed. Nothing is refined: earlier rows are not kept.
-        With `forgetting` each call is another day, and that share of what was learned before is forgotten, or, with
-        "learn", what the new rows contradict. `posteriors_` then has one posterior, that of all days.
+        Components keep their numbers, as far as they can be followed. Nothing is refined, because earlier rows are not
+        kept. With `forgetting`, each call is a new epoch that forgets this share of what was learned before, or, with
+        "learn", what the new rows contradict. `posteriors_` then has one posterior, that of all epochs.
         """
         if not hasattr(self, "posteriors_"):
             return self.fit(X, y, sites)
@@ -82,14 +82,14 @@ class Sited(BaseEstimator, ABC):  # type: ignore[misc]
 
     @abstractmethod
     def _read(self, X: Any, y: Any, *, reset: bool) -> Any:
-        """Rows that are checked; with `reset` they say what later rows must look like."""
+        """Checked rows; with `reset` they define what later rows must look like."""
 
     @abstractmethod
     def _described(self, given: Any) -> Model:
-        """The model of rows like these."""
+        """The model for such rows."""
 
     def _coded(self, given: Any) -> Any:
-        """Rows as `model_` takes them, one by one."""
+        """Rows as `model_` takes them."""
         return given
 
     def _ascent(self, **settings: Any) -> Ascent:
@@ -115,7 +115,7 @@ class Sited(BaseEstimator, ABC):  # type: ignore[misc]
         return self
 
     def _on_one_prior(self, posteriors: dict[Any, Posterior]) -> dict[Any, Posterior]:
-        """What sites found, on a prior that they agree on; most models say theirs."""
+        """The posteriors of sites, on a common prior; most models have a fixed one."""
         return posteriors
 
     def _another_day(self, data: Any, sites: Any) -> Self:
@@ -142,14 +142,14 @@ class Sited(BaseEstimator, ABC):  # type: ignore[misc]
 
 
 def broadcasts(model: Model) -> bool:
-    """Whether a site's first broadcast is another one than its fit."""
+    """Whether a site's first broadcast differs from its fit."""
     return type(model).fit_site is not Model.fit_site
 
 
 def fits_of(
     model: Model, shards: Mapping[Any, Any], earlier: Mapping[Any, Posterior], rng: np.random.Generator
 ) -> dict[Any, Fit]:
-    """A fit of each site's rows, on top of what the site has learned before."""
+    """Fit each site's rows, on top of what the site has learned before."""
     new = [site for site in shards if site not in earlier]
     if broadcasts(model) and len({*shards, *earlier}) > 1:
         fits = {site: model.fit_site(shards[site], rng=rng) for site in new}
@@ -161,7 +161,7 @@ def fits_of(
 
 
 def by_site(data: Any, sites: Any) -> dict[Any, Any]:
-    """The rows of each label, in the order of the labels."""
+    """The rows of each label, in the order of labels."""
     count = data.shape[0]
     if sites is None or np.ndim(sites) == 0:
         return {ONE_SITE if sites is None else sites: data}
@@ -172,11 +172,11 @@ def by_site(data: Any, sites: Any) -> dict[Any, Any]:
 
 
 def different(labels: Any) -> list[Any]:
-    """The labels that there are, in order."""
+    """The distinct labels, in order."""
     try:
         missing = any(label is None or bool(label != label) for label in labels)
         names: list[Any] = np.unique(labels[:0] if missing else labels).tolist()
-    except TypeError:  # pandas.NA is neither true nor false, and strings and numbers have no order
+    except TypeError:  # pandas.NA has no truth value, and strings and numbers have no order
         names = []
     if not names:
         raise InvalidData("Each row needs the label of its site: all strings or all numbers, and none missing.")
@@ -184,5 +184,5 @@ def different(labels: Any) -> list[Any]:
 
 
 def generator(random_state: Any) -> np.random.Generator:
-    """NumPy's new generator, seeded by scikit-learn's idea of one."""
+    """A NumPy generator, seeded by scikit-learn's `random_state`."""
     return np.random.default_rng(check_random_state(random_state).randint(2**31 - 1, size=4))
