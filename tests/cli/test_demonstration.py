@@ -8,8 +8,8 @@ from rich.console import Console
 
 from decbayes.demo.digits import SITES, Digits, Story
 from decbayes.demo.events import Events
-from decbayes.demo.picture import draw, together
-from decbayes.demo.terminal_view import plain_lines, table_of
+from decbayes.demo.picture import draw, group_close
+from decbayes.demo.terminal_view import live_table, plain_lines
 from decbayes.merging import merge
 
 pytest.importorskip("sklearn")
@@ -51,7 +51,7 @@ def test_the_view_names_every_site_and_says_who_has_heard_of_whom(story):
     for number, watched in enumerate(events.watched.values()):
         watched.heard, watched.score, watched.state = frozenset(SITES[: number + 1]), -170.0 + number / 8, "up"
     console = Console(file=io.StringIO(), width=100, force_terminal=False)
-    console.print(table_of(events))
+    console.print(live_table(events))
     text = console.file.getvalue()
     assert all(site in text for site in SITES)
     assert text.count("●") == sum(range(1, 9))
@@ -69,4 +69,4 @@ def test_without_a_terminal_each_event_is_one_line(story):
 
 
 def test_marks_that_would_overlap_share_one():
-    assert together([1.0, 1.5, 9.0], 1.0) == [([1, 2], 1.5), ([3], 9.0)]
+    assert group_close([1.0, 1.5, 9.0], 1.0) == [([1, 2], 1.5), ([3], 9.0)]

@@ -250,7 +250,7 @@ def test_vocabularies_are_compared_on_the_same_words(rng):
     expected = small.score(asked) * len(inside) + len(inside) * np.log(1 - rest)
     expected += sum(np.log(share[word]) for word in words if word not in known)
     assert scorer(small, asked) == pytest.approx(expected / len(words))
-    with pytest.raises(ValueError, match="other words than than the scorer"):
+    with pytest.raises(ValueError, match="other words than the scorer"):
         scorer(make_pipeline(CountVectorizer(ngram_range=(1, 2)), topics).fit(documents), documents)
 
 

@@ -61,33 +61,33 @@ class Events:
 
     @property
     def live(self) -> list[Watched]:
-        return [one for one in self.watched.values() if one.inquiry is not None]
+        return [agent for agent in self.watched.values() if agent.inquiry is not None]
 
     def close(self) -> None:
-        for one in self.live:
-            assert one.inquiry is not None
-            one.inquiry.close()
+        for agent in self.live:
+            assert agent.inquiry is not None
+            agent.inquiry.close()
 
     def _join(self, site: str, text: str = "starts", *, mark: str = "") -> None:
         """Start a site that connects to the two latest ones that are running."""
-        neighbours = [self.party.agents[one.site].endpoint() for one in self.live[-2:]]
+        neighbours = [self.party.agents[agent.site].endpoint() for agent in self.live[-2:]]
         links = [word for endpoint in neighbours for word in ("--connect", endpoint)]
         data = str(self.party.folder / f"{site}.npy")
         seed = str(SITES.index(site))
         self.watched[site].state = "starting"
-        agent = self.party.start(site, "--data", data, *links, "--refine", str(REFINEMENTS), "--seed", seed)
+        process = self.party.start(site, "--data", data, *links, "--refine", str(REFINEMENTS), "--seed", seed)
         self.story.happened(f"{site} {text}", mark=f"{site} {mark}" if mark else "")
-        self._until(lambda: bool(agent.events("listening")) or not agent.running)
-        links_here = Links(listen=(), connect=(agent.endpoint(),))
+        self._until(lambda: bool(process.events("listening")) or not process.running)
+        links_here = Links(listen=(), connect=(process.endpoint(),))
         self.watched[site].inquiry = Inquiry(self.party.charter, links_here)
         self.watched[site].state = "up"
 
     def _kill(self, site: str) -> None:
         self.party.agents[site].kill()
-        one = self.watched[site]
-        if one.inquiry is not None:
-            one.inquiry.close()
-        one.inquiry, one.state = None, "killed"
+        agent = self.watched[site]
+        if agent.inquiry is not None:
+            agent.inquiry.close()
+        agent.inquiry, agent.state = None, "killed"
         self.story.happened(f"{site} is killed; its contribution still counts", mark=f"{site} killed")
         self.show()
 
@@ -102,24 +102,24 @@ class Events:
         while not condition():
             if self.story.seconds > MOST_SECONDS:
                 raise TransportFailed(f"The sites did not agree within {MOST_SECONDS:.0f} s; see {self.party.folder}.")
-            for one in self.live:
-                self._look(one)
+            for agent in self.live:
+                self._look(agent)
             self.show()
             time.sleep(0.2)
 
-    def _look(self, one: Watched) -> None:
-        assert one.inquiry is not None
-        one.status = status = one.inquiry.status()
-        if status["root"] == one.root:
+    def _look(self, agent: Watched) -> None:
+        assert agent.inquiry is not None
+        agent.status = status = agent.inquiry.status()
+        if status["root"] == agent.root:
             return
-        one.heard, one.root, one.changed = frozenset(status["heard"]), status["root"], time.monotonic()
-        if not one.heard:
+        agent.heard, agent.root, agent.changed = frozenset(status["heard"]), status["root"], time.monotonic()
+        if not agent.heard:
             return
-        one.score = self.story.scored(one.site, one.inquiry.posterior().posterior)
-        if one.site in one.heard and one.site not in self.story.alone:
-            self.story.alone[one.site] = self._first_said(one.site)
+        agent.score = self.story.scored(agent.site, agent.inquiry.posterior().posterior)
+        if agent.site in agent.heard and agent.site not in self.story.alone:
+            self.story.alone[agent.site] = self._first_posterior(agent.site)
 
-    def _first_said(self, site: str) -> Posterior:
+    def _first_posterior(self, site: str) -> Posterior:
         """A site's first posterior, from its store."""
         charter = self.party.charter
         with SqliteStore(self.party.folder / f"{site}.store", charter, read_only=True) as store:
@@ -129,10 +129,10 @@ class Events:
         return first.posterior
 
     def _agree(self, sites: frozenset[str]) -> bool:
-        return all(one.heard == sites for one in self.live) and len({one.root for one in self.live}) == 1
+        return all(agent.heard == sites for agent in self.live) and len({agent.root for agent in self.live}) == 1
 
     def _settled(self) -> bool:
-        quiet = time.monotonic() > max(one.changed for one in self.live) + QUIET_SECONDS
+        quiet = time.monotonic() > max(agent.changed for agent in self.live) + QUIET_SECONDS
         return quiet or self.story.seconds > PATIENCE_SECONDS
 
 

@@ -26,13 +26,15 @@ class Broadcast:
         self._sent, self._shown = 0, ""
 
     def __call__(self) -> None:
-        statuses = {one.site: one.status for one in self._events.live if one.status}
+        statuses = {agent.site: agent.status for agent in self._events.live if agent.status}
         pairs = {
-            tuple(sorted((site, str(each["member"])))) for site in statuses for each in statuses[site]["neighbours"]
+            tuple(sorted((site, str(neighbour["member"]))))
+            for site in statuses
+            for neighbour in statuses[site]["neighbours"]
         }
         links = sorted((a, b) for a, b in pairs if a in statuses and b in statuses)
         newest: dict[str, Any] = max(statuses.values(), key=lambda status: len(status["heard"]), default={})
-        members = [member(one, newest) for one in self._events.watched.values()]
+        members = [member(agent, newest) for agent in self._events.watched.values()]
         self._page.show("network", outside_view("digits", "GaussianMixture", members, links))
         if newest:
             self._page.show("metrics", metrics_text(newest))
@@ -59,8 +61,8 @@ class Broadcast:
         self._showing(charter, merged, [pool.roster.called(origin) for origin, _, _ in merged.entries])
 
 
-def member(one: Watched, newest: dict[str, Any]) -> dict[str, Any]:
+def member(agent: Watched, newest: dict[str, Any]) -> dict[str, Any]:
     """A site as seen by the agent that has heard most."""
-    known = newest.get("members", {}).get(one.site, {"state": "not heard of"})
-    behind = one.inquiry is not None and one.root not in ("", newest.get("root"))
-    return {"name": one.site, **known, "link": LINK.get(one.state, "none"), "behind": behind}
+    state = newest.get("members", {}).get(agent.site, {"state": "not heard of"})
+    behind = agent.inquiry is not None and agent.root not in ("", newest.get("root"))
+    return {"name": agent.site, **state, "link": LINK.get(agent.state, "none"), "behind": behind}

@@ -65,9 +65,9 @@ def draw_clusters(axes: "Axes", clusters: dict[str, Array], scores: dict[str, fl
 def draw_climb(axes: "Axes", story: Story, scores: dict[str, float]) -> None:
     """Draw each site's score alone, and how its merged posterior approaches the batch posterior."""
     for site in SITES:
-        mine = [point for point in story.points if point.site == site]
-        times = [*(point.seconds for point in mine), story.events[-1].seconds]
-        values = [*(point.score for point in mine), mine[-1].score]
+        site_points = [point for point in story.points if point.site == site]
+        times = [*(point.seconds for point in site_points), story.events[-1].seconds]
+        values = [*(point.score for point in site_points), site_points[-1].score]
         axes.step(times, values, where="post", color=COLOURS["AMPS"], linewidth=0.9, alpha=0.6)
         axes.plot(times[:1], [story.digits.score(story.alone[site])], "o", color=COLOURS["best site alone"], ms=2.6)
     batch, end = scores["all data in one place"], story.events[-1].seconds
@@ -92,13 +92,13 @@ def label_climb(axes: "Axes", story: Story, batch: float) -> None:
     axes.text(end, alone, "alone", va="center", color=COLOURS["best site alone"], **small)
     marked = [event for event in story.events if event.mark]
     axes.vlines([event.seconds for event in marked], bottom, batch, color=GREY, linewidth=0.5)
-    for numbers, seconds in together([event.seconds for event in marked], 0.12 * end):
+    for numbers, seconds in group_close([event.seconds for event in marked], 0.12 * end):
         axes.text(seconds + 0.015 * end, bottom + 0.03 * height, ", ".join(map(str, numbers)), fontsize=6.5, color=INK)
     key = "   ".join(f"{number} {event.mark}" for number, event in enumerate(marked, start=1))
     axes.text(1.0, -0.33, key, transform=axes.transAxes, fontsize=6.5, color=GREY, ha="right", va="top")
 
 
-def together(seconds: list[float], apart: float) -> list[tuple[list[int], float]]:
+def group_close(seconds: list[float], apart: float) -> list[tuple[list[int], float]]:
     """Group the numbers of events that are too close, with the position of the last in each group."""
     groups: list[tuple[list[int], float]] = []
     for number, when in enumerate(seconds, start=1):

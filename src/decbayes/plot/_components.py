@@ -55,9 +55,9 @@ def topics(posterior: Posterior, *, top: int = 8, across: int = 5) -> "Figure":
     ['topic 0', 'topic 1']
     """
     check_whole(1, top=top)
-    view, every = parts_of(Words, posterior, "which has no words", top=top)
-    named = by_filled_slot(posterior, view.names(posterior))
-    titles, parts = [name or f"topic {topic}" for topic, name in named.items()], [every[topic] for topic in named]
+    view, all_parts = parts_of(Words, posterior, "which has no words", top=top)
+    names = by_filled_slot(posterior, view.names(posterior))
+    titles, parts = [name or f"topic {topic}" for topic, name in names.items()], [all_parts[topic] for topic in names]
     longest = max(share for part in parts for _, share in part.words)
     figure, panels = grid(len(parts), across, width=1.55, height=0.65 + 0.145 * top)
     for topic, (axes, part) in enumerate(zip(panels, parts, strict=True)):
@@ -120,8 +120,8 @@ def images(
     axes = axes if axes is not None else new_axes(0.8 + 0.6 * longest, 0.1 + 0.6 * len(lines) * height / width)
     for down, line in enumerate(lines.values()):
         for across, picture in enumerate(line):
-            greys = limits if limits is not None else contrast(picture, signed=signed)
-            draw_image(axes, picture, (down * height, across * width), greys, cmap)
+            black_and_white = limits if limits is not None else contrast(picture, signed=signed)
+            draw_image(axes, picture, (down * height, across * width), black_and_white, cmap)
     axes.set(xlim=(-1, longest * width), ylim=(len(lines) * height, -1), xticks=[])
     axes.set_yticks([down * height + shape[0] / 2 for down in range(len(lines))], list(lines))
     axes.set_anchor("W")  # no gap between the images and their names at the left
@@ -280,20 +280,20 @@ def states(
         raise InvalidData("`truth` must have as many entries as the sequence has steps.")
     labels = [*names] or [f"state {k}" for k in range(trace.probability.shape[1])]
     shown = trace.columns[:MOST_COLUMNS]
-    figure, panels = stacked([0.25] * (truth is not None) + [0.75] * len(shown) + [0.8])
+    figure, panels = stack_panels([0.25] * (truth is not None) + [0.75] * len(shown) + [0.8])
     times = np.arange(len(trace.values) + 1) * (seconds or 1.0)
     if truth is not None:
         draw_truth(panels.pop(0), times, truth)
     for place, (axes, name) in enumerate(zip(panels, shown, strict=False)):
         draw_steps(axes, times, trace.values[:, place], trace.path)
-        named(axes, name)
+        name_panel(axes, name)
     draw_probability(panels[-1], times, trace.probability, labels)
     figure.align_ylabels(panels)
     panels[-1].set(xlabel="step" if seconds is None else "seconds", xlim=times[[0, -1]])
     return figure
 
 
-def stacked(heights: Sequence[float]) -> "tuple[Figure, list[Axes]]":
+def stack_panels(heights: Sequence[float]) -> "tuple[Figure, list[Axes]]":
     """Panels below each other that share their time axis; only the last one shows it."""
     figure = canvas(6.6, sum(heights) + 0.5)
     below = figure.subplots(len(heights), 1, sharex=True, squeeze=False, gridspec_kw={"height_ratios": heights})
@@ -303,7 +303,7 @@ def stacked(heights: Sequence[float]) -> "tuple[Figure, list[Axes]]":
     return figure, panels
 
 
-def named(axes: "Axes", name: str) -> None:
+def name_panel(axes: "Axes", name: str) -> None:
     """Write a horizontal name left of a panel."""
     axes.set_ylabel(name, rotation=0, ha="right", va="center")
 
@@ -341,7 +341,7 @@ def draw_probability(axes: "Axes", times: Any, shares: Any, labels: Sequence[str
         axes.fill_between(times, below, edges[:, k], step="post", color=colour(k), lw=0, label=label)
         below = edges[:, k]
     axes.set(ylim=(0, 1), yticks=[0, 1])
-    named(axes, "probability")
+    name_panel(axes, "probability")
     axes.spines[:].set_color(GREY)
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.45), ncols=min(len(labels), 6), handlelength=0.9)
 

@@ -29,10 +29,10 @@ def prevalence(rows: Sequence[Any], *, most: int = 6, axes: "Axes | None" = None
     """
     if not rows:
         raise InvalidData("There are no shares to draw.")
-    whole = [row for row in rows if row["site"] == "all" and row["period"] == "all"]
-    largest = [row["topic"] for row in sorted(whole, key=lambda row: -row["share"])[:most]]
+    overall = [row for row in rows if row["site"] == "all" and row["period"] == "all"]
+    largest = [row["topic"] for row in sorted(overall, key=lambda row: -row["share"])[:most]]
     over_time = [row for row in rows if row["period"] != "all"]
-    groups = over_time or [row for row in rows if row["site"] != "all"] or whole
+    groups = over_time or [row for row in rows if row["site"] != "all"] or overall
     labels = sorted({row["period"] if over_time else row["site"] for row in groups})
     axes = axes if axes is not None else new_axes(max(4.5, 0.35 * len(labels)), 2.8)
     for place, topic in enumerate(largest):
@@ -46,8 +46,8 @@ def prevalence(rows: Sequence[Any], *, most: int = 6, axes: "Axes | None" = None
             axes.fill_between(across, *bounds, color=colour, alpha=0.15, linewidth=0)
         else:
             errors = [[row["share"] - row["low"] for row in chosen], [row["high"] - row["share"] for row in chosen]]
-            moved = [value + 0.1 * (place - len(largest) / 2) for value in across]
-            axes.errorbar(moved, shares, errors, fmt="o", markersize=4, color=colour, label=name, capsize=2)
+            shifted = [value + 0.1 * (place - len(largest) / 2) for value in across]
+            axes.errorbar(shifted, shares, errors, fmt="o", markersize=4, color=colour, label=name, capsize=2)
     axes.set_xticks(range(len(labels)), labels, rotation=45 if len(labels) > 6 else 0)
     axes.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
     axes.set(ylabel="share of documents", ylim=(0.0, None))

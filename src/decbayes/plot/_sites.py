@@ -14,7 +14,6 @@ from decbayes.merging import Alignment, Confidence, Tree, reading
 from decbayes.merging.reading import CLOSE, DOUBTFUL
 from decbayes.plot.style import BLUE, COLOURS, GREY, INK, NAIVE, NOTHING, bare, matplotlib, new_axes, shades, styled
 from decbayes.remarks import by_number
-from decbayes.structure import CoupledSet
 from decbayes.views.findings import branches, least_sure
 from decbayes.views.text_summary import cell_text, slot_labels
 
@@ -55,16 +54,18 @@ def alignment(
         raise StructureMismatch("This structure has no coupled sets, so nothing was aligned.")
     merged = alignment.merged()
     slots = [slot_labels(merged, coupled) for coupled in sets]
-    labels = [cell_labels(alignment, coupled)[:, [*named]] for coupled, named in zip(sets, slots, strict=True)]
     values = reading.margins(alignment) if confidence is None else confidence.probabilities
-    pairs = zip(sets, slots, strict=True)
-    sureness = np.hstack([least_sure(alignment, coupled, values)[:, [*named]] for coupled, named in pairs])
-    longest = max(len(name) for named in slots for name in named.values())
-    size = max(1.6 + 0.36 * sureness.shape[1], 3.0), max(0.7 + 0.26 * len(sureness), 1.8) + 0.06 * longest
+    entries, sureness = [], []
+    for coupled, filled in zip(sets, slots, strict=True):
+        texts = [[*map(cell_text, row)] for row in reading.fillings(alignment, coupled)]
+        entries.append(np.array(texts, dtype=object)[:, [*filled]])
+        sureness.append(least_sure(alignment, coupled, values)[:, [*filled]])
+    longest, rows = max(len(name) for filled in slots for name in filled.values()), len(alignment.posteriors)
+    size = max(1.6 + 0.36 * sum(map(len, slots)), 3.0), max(0.7 + 0.26 * rows, 1.8) + 0.06 * longest
     axes = axes if axes is not None else new_axes(*size)
-    draw_cells(axes, np.hstack(labels), sureness, probable=confidence is not None)
-    name_slots(axes, [[*named.values()] for named in slots], upright=longest > 3)
-    axes.set_yticks(range(len(sureness)), names if names is not None else map(str, range(len(sureness))))
+    draw_cells(axes, np.hstack(entries), np.hstack(sureness), probable=confidence is not None)
+    name_slots(axes, [[*filled.values()] for filled in slots], upright=longest > 3)
+    axes.set_yticks(range(rows), names if names is not None else map(str, range(rows)))
     axes.set(xlabel="slot", ylabel="site")
     return axes
 
@@ -74,7 +75,8 @@ def draw_cells(axes: "Axes", entries: NDArray[Any], sureness: Array, *, probable
     # A component that no other site has is alone in its slot, so its match cannot be wrong.
     sure = np.where(np.isnan(sureness), 1.0, sureness) if probable else finite(sureness)
     shown = np.where(entries != "", sure, np.nan)
-    scale = matplotlib("colors").Normalize(0.0, 1.0) if probable else margin_scale(shown)
+    colours, largest = matplotlib("colors"), np.nanmax(shown, initial=2 * LEAST_MARGIN)
+    scale = colours.Normalize(0.0, 1.0) if probable else colours.LogNorm(LEAST_MARGIN, largest)
     image = axes.imshow(shown, norm=scale, cmap=shades(), aspect="auto")
     axes.set_facecolor(NOTHING)
     write_cells(axes, entries, light=np.asarray(scale(shown)) < 0.55)
@@ -83,15 +85,6 @@ def draw_cells(axes: "Axes", entries: NDArray[Any], sureness: Array, *, probable
     bar = axes.figure.colorbar(image, ax=axes, label=title, format="{x:g}")
     bar.outline.set_visible(False)
     bar.ax.minorticks_off()
-
-
-def margin_scale(shown: Array) -> Any:
-    return matplotlib("colors").LogNorm(LEAST_MARGIN, np.nanmax(shown, initial=2 * LEAST_MARGIN))
-
-
-def cell_labels(alignment: Alignment, coupled: CoupledSet) -> NDArray[Any]:
-    """Sites × slots: the components in each cell, "1+4" if there are two."""
-    return np.array([[*map(cell_text, row)] for row in reading.fillings(alignment, coupled)], dtype=object)
 
 
 def write_cells(axes: "Axes", entries: NDArray[Any], *, light: NDArray[np.bool_]) -> None:
@@ -112,7 +105,7 @@ def frame_cells(axes: "Axes", framed: NDArray[np.bool_]) -> None:
 
 def name_slots(axes: "Axes", sets: Sequence[Sequence[str]], *, upright: bool) -> None:
     """Label slots by name, or counted from 0 in each coupled set; a white line separates the sets."""
-    names = [name for named in sets for name in named]
+    names = [name for labels in sets for name in labels]
     axes.set_xticks(range(len(names)), names, rotation=90 if upright else 0)
     for edge in np.cumsum([*map(len, sets)])[:-1]:
         axes.axvline(edge - 0.5, color="white", linewidth=3)
@@ -138,14 +131,14 @@ def tree(tree: Tree, *, names: Sequence[str] | None = None, axes: "Axes | None" 
     'nats lost by joining'
     """
     check_kind(Tree, tree=tree)
-    drawn = branches(tree)
-    axes = axes if axes is not None else new_axes(min(2.5 + 0.09 * len(drawn.leaves), 9.0), 3.0)
+    layout = branches(tree)
+    axes = axes if axes is not None else new_axes(min(2.5 + 0.09 * len(layout.leaves), 9.0), 3.0)
     colours = [*site_colours(len(tree.posteriors)), GREY]
-    lines = matplotlib("collections").LineCollection(drawn.lines, colors=[colours[site] for site in drawn.owners])
+    lines = matplotlib("collections").LineCollection(layout.lines, colors=[colours[site] for site in layout.owners])
     axes.add_collection(lines)
-    axes.scatter(drawn.feet, np.zeros(len(drawn.leaves)), s=6.0, c=[colours[site] for site in drawn.sites], zorder=3)
-    tall, nats = drawn.height, drawn.ticks()
-    axes.set(xlim=(0.0, 10.0 * len(drawn.leaves)), ylim=(-0.04 * tall, 1.02 * tall), ylabel="nats lost by joining")
+    axes.scatter(layout.feet, np.zeros(len(layout.leaves)), s=6.0, c=[colours[site] for site in layout.sites], zorder=3)
+    tall, nats = layout.height, layout.ticks()
+    axes.set(xlim=(0.0, 10.0 * len(layout.leaves)), ylim=(-0.04 * tall, 1.02 * tall), ylabel="nats lost by joining")
     axes.set_xticks([])
     axes.set_yticks(np.log1p(nats), [f"{value:,}" for value in nats])
     bare(axes)

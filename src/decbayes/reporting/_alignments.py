@@ -118,9 +118,7 @@ def close_calls(findings: Findings, coupled: CoupledSet) -> Markup | None:
         for site, slot in sorted(places, key=lambda place: sure.values[place])[:MOST_CLOSE]
     ]
     shown = table(
-        ("site", f"its {findings.view.noun}", "went into", sure.name, f"{findings.view.counted}s"),
-        rows,
-        right=(3, 4),
+        ("site", f"its {findings.view.noun}", "went into", sure.name, f"{findings.view.counted}s"), rows, right=(3, 4)
     )
     more = left_out(len(places) - len(rows), "close call")
     return joined([tag("h3", f"Close calls ({sure.limit})"), shown, more])

@@ -94,11 +94,7 @@ def supporters(findings: Findings, coupled: CoupledSet, slot: int) -> Markup:
     shared, sure = findings.shared[coupled], findings.sureness[coupled]
     support, known = shared.sites(slot), sure.expected_wrong is not None
     rows = [
-        (
-            findings.names[site],
-            number(round(shared.evidence[site, slot])),
-            *([sure.text(site, slot)] * known),
-        )
+        (findings.names[site], number(round(shared.evidence[site, slot])), *([sure.text(site, slot)] * known))
         for site in support[:MOST_SUPPORTERS]
     ]
     shown = table(("site", f"{findings.view.counted}s", *(["correct with probability"] * known)), rows, right=(1, 2))

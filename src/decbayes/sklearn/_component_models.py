@@ -37,17 +37,17 @@ class Components(ClassNamePrefixFeaturesOutMixin, TransformerMixin, DensityMixin
 
     def transform(self, X: Any) -> Array:
         """(rows, components): the share of each component in each row."""
-        data = self._seen(X)
+        data = self._new_rows(X)
         return self.model_.assign(self.posterior_, data)
 
     def score_samples(self, X: Any) -> Array:
         """The log predictive density of each row; for documents, a bound."""
-        data = self._seen(X)
+        data = self._new_rows(X)
         return self.model_.log_predictive(self.posterior_, data)
 
     def score(self, X: Any, y: Any = None) -> float:
         """The mean log predictive density per row; for documents, per word."""
-        data = self._seen(X)
+        data = self._new_rows(X)
         return self.model_.score(self.posterior_, data)
 
     @property
@@ -116,7 +116,7 @@ class LatentDirichletAllocation(Components):
         check_non_negative(counts, type(self).__name__)
         return counts
 
-    def _described(self, given: Any) -> Model:
+    def _make_model(self, given: Any) -> Model:
         numbered = tuple(map(str, range(given.shape[1])))
         words: Any = getattr(self, "feature_names_in_", numbered) if self.vocabulary is None else self.vocabulary
         return TopicModel(
@@ -127,14 +127,14 @@ class LatentDirichletAllocation(Components):
             ascent=self._ascent(warm_up=10),
         )
 
-    def _on_one_prior(self, posteriors: dict[Any, Posterior]) -> dict[Any, Posterior]:
+    def _with_common_prior(self, posteriors: dict[Any, Posterior]) -> dict[Any, Posterior]:
         if self.model_.undecided != "topic_prior":
             return posteriors
-        apart = list(posteriors.values())
-        agreed = with_priors(apart, topic_prior="learn") if len(apart) > 1 else apart
-        decided: Any = {"topic_prior": shared_prior(agreed[0].structure)}
-        self.model_ = replace(self.model_, **decided)
-        return dict(zip(posteriors, agreed, strict=True))
+        site_posteriors = list(posteriors.values())
+        common = with_priors(site_posteriors, topic_prior="learn") if len(site_posteriors) > 1 else site_posteriors
+        setting: Any = {"topic_prior": shared_prior(common[0].structure)}
+        self.model_ = replace(self.model_, **setting)
+        return dict(zip(posteriors, common, strict=True))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -183,7 +183,7 @@ class GaussianMixture(Clusters):
     def _read(self, X: Any, y: Any, *, reset: bool) -> Any:
         return validate_data(self, X, dtype=np.float64, reset=reset)
 
-    def _described(self, given: Any) -> Model:
+    def _make_model(self, given: Any) -> Model:
         variance = given.var(axis=0)
         variance = np.where(variance > 0, variance, 1.0)
         scale = variance.mean() if self.covariance == "spherical" else variance
@@ -238,7 +238,7 @@ class LatentClasses(Clusters):
         points = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=reset)
         return {f"x{place}": column for place, column in enumerate(points.T)}
 
-    def _described(self, given: Any) -> Model:
+    def _make_model(self, given: Any) -> Model:
         settings: dict[str, Any] = {
             "components": self.n_components,
             "weight_prior": self.weight_prior,
@@ -248,7 +248,7 @@ class LatentClasses(Clusters):
             return TableModel(columns=self.columns, **settings)
         return TableModel.from_frame(given, kinds=self.kinds, **settings)
 
-    def _coded(self, given: Any) -> Any:
+    def _as_data(self, given: Any) -> Any:
         return self.model_.points(given)
 
     def __sklearn_tags__(self) -> Any:

@@ -45,11 +45,11 @@ class WordScorer:
         out.
         """
         texts = list(texts)
-        counted = csr_array(pipeline[:-1].transform(texts))
+        pipeline_counts = csr_array(pipeline[:-1].transform(texts))
         known = np.array([self._words.vocabulary_.get(word, -1) for word in pipeline[:-1].get_feature_names_out()])
         counts = csr_array(self._words.transform(texts))
         times = np.asarray(counts.sum(axis=0), dtype=np.float64).ravel()
-        pipeline_times = np.asarray(counted.sum(axis=0), dtype=np.float64).ravel()
+        pipeline_times = np.asarray(pipeline_counts.sum(axis=0), dtype=np.float64).ravel()
         if (known < 0).any() or not np.array_equal(times[known], pipeline_times):
             raise ValueError(
                 "The pipeline splits texts into other words than the scorer. Give the scorer the pipeline's "
@@ -59,5 +59,6 @@ class WordScorer:
         unknown[known] = False
         rest = self._frequency[unknown]
         by_frequency = float(times[unknown] @ np.log(np.where(rest > 0, rest, 1.0)))
-        by_topics = pipeline_times.sum() * (pipeline[-1].score(counted) + np.log1p(-min(rest.sum(), 1.0 - 1e-12)))
+        topic_score = pipeline[-1].score(pipeline_counts) + np.log1p(-min(rest.sum(), 1.0 - 1e-12))
+        by_topics = pipeline_times.sum() * topic_score
         return float((by_topics + by_frequency) / times.sum())

@@ -67,14 +67,14 @@ class Regressing(Sited):
 
     def interval(self, X: Any, *, level: float = 0.9) -> Array:
         """(rows, 2): an interval for a new value; for a probability, its uncertainty."""
-        predicted = self._predicted(X, level)
+        predicted = self._predict_rows(X, level)
         return np.column_stack([predicted["low"], predicted["high"]])
 
     def _rows(self) -> list[dict[str, Any]]:
         return self.model_.coefficients(self.posterior_)
 
-    def _predicted(self, X: Any, level: float = 0.9) -> dict[str, Array]:
-        data = self._seen(X)
+    def _predict_rows(self, X: Any, level: float = 0.9) -> dict[str, Array]:
+        data = self._new_rows(X)
         return self.model_.predict(self.posterior_, data, level=level)
 
     def _read(self, X: Any, y: Any, *, reset: bool) -> Any:
@@ -88,7 +88,7 @@ class Regressing(Sited):
     def _target(self, target: Any, reset: bool) -> Array:
         return np.asarray(target, dtype=np.float64)
 
-    def _described(self, given: Any) -> Model:
+    def _make_model(self, given: Any) -> Model:
         names = [*getattr(self, "feature_names_in_", (f"x{place}" for place in range(given.shape[1] - 1))), TARGET]
         kinds = [*map(Gaussian.found_in, given.T[:-1]), self._outcome_column(given[:, -1])]
         columns: dict[str, Column] = dict(zip(map(str, names), kinds, strict=True))
@@ -126,7 +126,7 @@ class LinearRegression(RegressorMixin, Regressing):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Array:
         """The expected target of each row."""
-        return self._predicted(X)["mean"]
+        return self._predict_rows(X)["mean"]
 
 
 class PoissonRegression(RegressorMixin, Regressing):  # type: ignore[misc]
@@ -146,16 +146,16 @@ class PoissonRegression(RegressorMixin, Regressing):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Array:
         """The expected count of each row."""
-        return self._predicted(X)["mean"]
+        return self._predict_rows(X)["mean"]
 
     def _kind(self, targets: Array) -> type[Regression]:
         return PoissonModel if (targets == np.rint(targets)).all() else QuasiPoisson
 
     def _learn(self, data: Any, sites: Any, earlier: Mapping[Any, Posterior]) -> Self:
-        learned = super()._learn(data, sites, earlier)
+        fitted = super()._learn(data, sites, earlier)
         if isinstance(self.model_, QuasiPoisson) and not earlier and len(data) > data.shape[1]:
             self.posterior_ = with_robust_errors(self.model_, self.posterior_, data)
-        return learned
+        return fitted
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -194,22 +194,22 @@ class Classifying(ClassifierMixin, Regressing):  # type: ignore[misc]
     def partial_fit(self, X: Any, y: Any = None, sites: Any = None, classes: Any = None) -> Self:
         """Add rows; `classes` names all classes if the first rows do not have them."""
         if classes is not None and not hasattr(self, "classes_"):
-            self._named = np.unique(classes)
+            self._given_classes = np.unique(classes)
         return super().partial_fit(X, y, sites)
 
     def predict_proba(self, X: Any) -> Array:
         """(rows, classes): the probability of each class."""
-        return self._predicted(X)["mean"]
+        return self._predict_rows(X)["mean"]
 
     def predict(self, X: Any) -> Array:
         """The most probable class of each row."""
         likely = self.predict_proba(X).argmax(axis=1)
         return np.asarray(self.classes_[likely])
 
-    def _known_classes(self, target: Any, reset: bool) -> None:
+    def _check_classes(self, target: Any, reset: bool) -> None:
         check_classification_targets(target)
         if reset:
-            self.classes_ = self.__dict__.pop("_named", np.unique(target))
+            self.classes_ = self.__dict__.pop("_given_classes", np.unique(target))
 
 
 class LogisticRegression(Classifying):
@@ -227,11 +227,11 @@ class LogisticRegression(Classifying):
 
     def predict_proba(self, X: Any) -> Array:
         """(rows, 2): the probability of each class."""
-        second = self._predicted(X)["mean"]
+        second = self._predict_rows(X)["mean"]
         return np.column_stack([1.0 - second, second])
 
     def _target(self, target: Any, reset: bool) -> Array:
-        self._known_classes(target, reset)
+        self._check_classes(target, reset)
         if len(self.classes_) != 2 or not np.isin(target, self.classes_).all():
             kind = type_of_target(target) if len(self.classes_) > 1 else "one class"
             raise ValueError(
@@ -273,17 +273,17 @@ class MultinomialRegression(Classifying):
 
     def interval(self, X: Any, *, level: float = 0.9) -> Array:
         """(rows, classes, 2): the interval of each probability."""
-        predicted = self._predicted(X, level)
+        predicted = self._predict_rows(X, level)
         return np.stack([predicted["low"], predicted["high"]], axis=-1)
 
     def _by_class(self) -> Array:
         return np.array([row["mean"] for row in self._rows()]).reshape(len(self.classes_) - 1, -1)
 
     def _target(self, target: Any, reset: bool) -> Array:
-        self._known_classes(target, reset)
+        self._check_classes(target, reset)
         if len(self.classes_) < 2 or not np.isin(target, self.classes_).all():
             raise ValueError(
-                "The target has a single class, or an unknown one; partial_fit(classes=…) names all classes if "
+                "The target has one class, or an unknown one; partial_fit(classes=…) names all classes if "
                 "the first rows do not have them."
             )
         return np.asarray(np.searchsorted(self.classes_, target), dtype=np.float64)

@@ -31,7 +31,7 @@ ONE_SITE = "all"
 class Sited(BaseEstimator, ABC):  # type: ignore[misc]
     """An estimator of rows from several sites.
 
-    A subclass turns rows into the data of its model (`_read`), and makes this model (`_described`).
+    A subclass turns rows into the data of its model (`_read`), and makes this model (`_make_model`).
 
     Fitted: `posterior_`, the merged posterior; `posteriors_`, that of each site by its label; `model_`, their model;
     `n_iter_`, the largest number of passes at a site; `converged_`, whether all sites converged.
@@ -53,8 +53,8 @@ class Sited(BaseEstimator, ABC):  # type: ignore[misc]
         """
         check_whole(0, rounds=self.rounds)
         given = self._read(X, y, reset=True)
-        self.model_ = self._described(given)
-        return self._learn(self._coded(given), sites, {})
+        self.model_ = self._make_model(given)
+        return self._learn(self._as_data(given), sites, {})
 
     def partial_fit(self, X: Any, y: Any = None, sites: Any = None) -> Self:
         """Add rows, to their site or, with a new label, as a new site.
@@ -65,9 +65,9 @@ class Sited(BaseEstimator, ABC):  # type: ignore[misc]
         """
         if not hasattr(self, "posteriors_"):
             return self.fit(X, y, sites)
-        data = self._coded(self._read(X, y, reset=False))
+        data = self._as_data(self._read(X, y, reset=False))
         if checked_forgetting(self.forgetting) is not None:
-            return self._another_day(data, sites)
+            return self._new_epoch(data, sites)
         return self._learn(data, sites, self.posteriors_)
 
     def holding(self, posterior: Posterior) -> Self:
@@ -85,55 +85,53 @@ class Sited(BaseEstimator, ABC):  # type: ignore[misc]
         """Checked rows; with `reset` they define what later rows must look like."""
 
     @abstractmethod
-    def _described(self, given: Any) -> Model:
+    def _make_model(self, given: Any) -> Model:
         """The model for such rows."""
 
-    def _coded(self, given: Any) -> Any:
+    def _as_data(self, given: Any) -> Any:
         """Rows as `model_` takes them."""
         return given
 
     def _ascent(self, **settings: Any) -> Ascent:
         return Ascent(self.max_iter, self.tol, **settings)
 
-    def _seen(self, X: Any) -> Any:
+    def _new_rows(self, X: Any) -> Any:
         """New rows for a fitted model, with an unknown target."""
         check_is_fitted(self)
-        return self._coded(self._read(X, None, reset=False))
+        return self._as_data(self._read(X, None, reset=False))
 
     def _learn(self, data: Any, sites: Any, earlier: Mapping[Any, Posterior]) -> Self:
         shards, rng = by_site(data, sites), generator(self.random_state)
         fits = fits_of(self.model_, shards, earlier, rng)
-        posteriors = self._on_one_prior({**earlier, **{site: fit.posterior for site, fit in fits.items()}})
+        posteriors = self._with_common_prior({**earlier, **{site: fit.posterior for site, fit in fits.items()}})
         if self.rounds and not earlier:
-            posteriors = dict(zip(posteriors, self._refined(shards, list(posteriors.values()), rng), strict=True))
-        self.posterior_ = self._merged(
-            list(posteriors.values()), getattr(self, "posterior_", None) if earlier else None
-        )
+            posteriors = dict(zip(posteriors, self._refine(shards, list(posteriors.values()), rng), strict=True))
+        self.posterior_ = self._merge(list(posteriors.values()), getattr(self, "posterior_", None) if earlier else None)
         self.posteriors_ = posteriors
         self.n_iter_ = max(len(fit.bound) for fit in fits.values())
         self.converged_ = all(fit.converged for fit in fits.values())
         return self
 
-    def _on_one_prior(self, posteriors: dict[Any, Posterior]) -> dict[Any, Posterior]:
+    def _with_common_prior(self, posteriors: dict[Any, Posterior]) -> dict[Any, Posterior]:
         """The posteriors of sites, on a common prior; most models have a fixed one."""
         return posteriors
 
-    def _another_day(self, data: Any, sites: Any) -> Self:
+    def _new_epoch(self, data: Any, sites: Any) -> Self:
         shards, model = list(by_site(data, sites).values()), self.model_
         sized = model.sized(number_of(self.posterior_.structure)) if model.auto else model
-        days = epochs(
+        epoch_posteriors = epochs(
             sized, [shards], start=self.posterior_, forgetting=self.forgetting, rng=generator(self.random_state)
         )
-        self.posterior_ = next(days)
+        self.posterior_ = next(epoch_posteriors)
         self.posteriors_ = {ONE_SITE: self.posterior_}
         return self
 
-    def _merged(self, posteriors: Sequence[Posterior], since: Posterior | None) -> Posterior:
+    def _merge(self, posteriors: Sequence[Posterior], since: Posterior | None) -> Posterior:
         components: Number = "auto" if self.model_.auto and len(posteriors) > 1 else "largest"
         followed = since if self.model_.structure.symmetry else None
         return merge(posteriors, components=components, since=followed, duplicates="allow")
 
-    def _refined(
+    def _refine(
         self, shards: Mapping[Any, Any], posteriors: Sequence[Posterior], rng: np.random.Generator
     ) -> Sequence[Posterior]:
         if len(posteriors) == 1:
@@ -168,10 +166,10 @@ def by_site(data: Any, sites: Any) -> dict[Any, Any]:
     labels = column_or_1d(sites)
     if len(labels) != count:
         raise ValueError(f"There are {count} rows and {len(labels)} sites; each row needs the label of its site.")
-    return {label: data[np.flatnonzero(labels == label)] for label in different(labels)}
+    return {label: data[np.flatnonzero(labels == label)] for label in distinct_labels(labels)}
 
 
-def different(labels: Any) -> list[Any]:
+def distinct_labels(labels: Any) -> list[Any]:
     """The distinct labels, in order."""
     try:
         missing = any(label is None or bool(label != label) for label in labels)

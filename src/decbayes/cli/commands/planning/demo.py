@@ -54,10 +54,10 @@ def demo(
 def play(events: "Events", page: list[str] | None, record: Path | None, console: "Output") -> None:
     """Run the agents, shown in the terminal and on a page if there is one."""
     from decbayes.demo.page import Broadcast
-    from decbayes.demo.terminal_view import watching
+    from decbayes.demo.terminal_view import show_live
 
     try:
-        with watching(events, console), live_page(page, console, record) as live:
+        with show_live(events, console), live_page(page, console, record) as live:
             if live is not None:
                 in_terminal, on_page = events.show, Broadcast(live, events)
 
