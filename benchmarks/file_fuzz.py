@@ -52,7 +52,7 @@ from groups import ballot_on, seated
 from zoo import ZOO
 
 from decbayes.network import Charter, Pool, Remove
-from decbayes.network.runtime.store.sqlite import read_ballots, write_ballots
+from decbayes.network.runtime.store.offline import read_ballots, write_ballots
 
 EXTREMES = (0.0, -1.0, 1e308, -1e308, 1e200, 1e100, 1e40, 1e18, 1e-308, 5e-324, -1e-9, np.nan, np.inf, 1e16)
 # So many files of a model are changed one after the other.

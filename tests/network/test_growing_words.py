@@ -26,7 +26,7 @@ from decbayes.network.protocol.group.decisions import Decisions
 from decbayes.network.protocol.group.proposals import question_of
 from decbayes.network.protocol.site.shards import mark, shard_id
 from decbayes.network.runtime.links.ask import is_merge
-from decbayes.network.runtime.store.sqlite import stored_pool
+from decbayes.network.runtime.store.offline import stored_pool
 from decbayes.network.simulation.guarantees import Violation
 from decbayes.network.simulation.schedule import History, HistoryPlan
 from decbayes.network.simulation.simulator import Simulation, Weather

@@ -1,4 +1,4 @@
-"""An agent as a process: `service` runs it, with a store, links to neighbours, orders from its owner, and reports.
+"""An agent as a process: `service` runs it with a store, links to neighbours, its owner's orders, and reports.
 
 `spawn` starts agents in processes of their own, for demonstrations and tests.
 """

@@ -1,4 +1,4 @@
-"""What an agent's service keeps an eye on, and says in the log: losses, floods, links, loneliness, who stands out."""
+"""What an agent's service watches and logs: dropped messages, floods, links, isolation, members that stand out."""
 
 from collections import Counter
 from functools import partial
@@ -11,24 +11,24 @@ from decbayes.network.runtime.queues import Inbox, Worker
 from decbayes.network.runtime.reports.description import member_name, set_description
 from decbayes.network.runtime.reports.log import Log
 
-# So long without news, and the set is worth a look.
+# Ticks without news after which the members are examined.
 QUIET_TICKS = 15
-# So long without a neighbour, and it is time to say so.
+# Ticks without a neighbour after which that is logged.
 ALONE_TICKS = 25
 ALONE = "No neighbour is linked."
-# A neighbour with more dropped messages than this between two ticks is ignored.
+# Dropped messages between two ticks from which on a neighbour is shut out.
 FLOOD = 1000
-# How often, in ticks, and with how many addresses it is logged who crowds the gate.
+# The interval, in ticks, of log lines on addresses that crowd the gate, and the most addresses per time.
 CROWD_TICKS, MOST_CROWDS = 50, 10
 
 
 class Lookout:
-    """Looks around at every tick. All but the merge runs in the agent's thread."""
+    """Checks everything at each tick. Only merges run outside the agent's thread."""
 
     def __init__(self, agent: Agent, transport: Transport, inbox: Inbox, merges: Worker, log: Log) -> None:
         self._agent, self._transport, self._inbox, self._merges, self._log = agent, transport, inbox, merges, log
         self.merged: Merged | None = None
-        """What the last look at the members has shown; a new merge may take long, and is made beside the talk."""
+        """The last merge that was examined; a new one may take long, and is made in another thread."""
         self.quiet = self._ticks_alone = self._dropped = 0
         self._root = self._looked_at = b""
         self._flags: dict[str, tuple[str, ...]] = {}
@@ -36,7 +36,7 @@ class Lookout:
         self._groups: set[str] = set()
         self._unreachable: dict[str, str] = {}
         self.crowded: dict[str, int] = {}
-        """Addresses that crowd the gate, and how many of their connections were closed in the last ten seconds."""
+        """Addresses that crowd the gate, with the number of connections closed in the last ten seconds."""
         self._crowds: Counter[str] = Counter()
         self._crowds_due = 0
 
@@ -78,14 +78,14 @@ class Lookout:
         self._inbox.dropped_of.clear()
 
     def _report_refusals(self) -> None:
-        """Count what was refused before it came to the agent: links without a proper certificate."""
+        """Count and log links that were refused before they reached the agent, for want of a valid certificate."""
         warnings = [self._log.warnings.popleft() for _ in range(len(self._log.warnings))]
         for text in (*warnings, *self._transport.refusals()):
             self._agent.refused["link"] += 1
             self._log("refused", reason="link", text=text)
 
     def _report_crowds(self) -> None:
-        """Report who crowds the gate: at once, and then every ten seconds for as long as it lasts."""
+        """Report addresses that crowd the gate: at once, then every ten seconds while it lasts."""
         for crowd in self._transport.crowds():
             self._crowds[crowd.address] += crowd.connections
         if self._crowds and self._agent.ticks >= self._crowds_due:
@@ -120,7 +120,7 @@ class Lookout:
             self._log("same_data", members=list(names), why="the same data set counts for each of them")
         self._same_data = same
 
-    # In the thread of merges
+    # In the merging thread
 
     def _look_at_members(self) -> None:
         """Merge all records, and report flagged members."""
@@ -128,7 +128,7 @@ class Lookout:
             pool = self._agent.pool.as_of_now()
             merged = pool.merged()
             if not pool.charter.rules.robust:
-                # A robust merge is made for groups that differ: no need to advise one.
+                # Parties may lead to the advice to merge robustly, which is moot in a robust group.
                 _ = merged.parties
             described = set_description(merged, pool)
             if pool.charter.rules.notes:

@@ -1,4 +1,4 @@
-"""Carries out the orders of an agent's owner in the background, and writes the answers into the store."""
+"""Carries out the owner's orders in the background, and writes the answers into the store."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -29,6 +29,7 @@ from decbayes.network.runtime.queues import Inbox, Worker
 from decbayes.network.runtime.reports.description import OVERRULED
 from decbayes.network.runtime.reports.log import Log
 from decbayes.network.runtime.store import SqliteStore, orders
+from decbayes.network.runtime.store.offline import read_ballots
 from decbayes.network.runtime.store.orders import (
     Approve,
     Observe,
@@ -40,12 +41,11 @@ from decbayes.network.runtime.store.orders import (
     Vote,
     Withdraw,
 )
-from decbayes.network.runtime.store.sqlite import read_ballots
 
 
 @dataclass(frozen=True)
 class OrderResult:
-    """What an order's fit has found, and which files count from now on, and which no more, by their shards."""
+    """The result of an order's fit, and which files (by shard) count from now on or no longer count."""
 
     learned: Learned | None
     text: str
@@ -58,9 +58,9 @@ Job = Callable[[], OrderResult]
 
 
 class Owner:
-    """An agent's orders, each done once. Jobs run in the thread of fits, all else in the agent's.
+    """Carries out each order once. Jobs run in the fitting thread, everything else in the agent's thread.
 
-    A full disk loses nothing: what the store cannot take in is tried again at each tick, and no order is begun twice.
+    A full disk loses nothing: failed writes are retried at each tick, and no order is begun twice.
     """
 
     def __init__(
@@ -82,10 +82,10 @@ class Owner:
         self._answers: dict[int, str] = {}
         self._late: list[Callable[[], list[Effect]]] = []
         self.trouble = ""
-        """What is wrong with the store, as far as orders need it."""
+        """What is wrong with the store, if that affects orders."""
 
     def tick(self) -> list[Effect]:
-        """Do what was ordered since the last time; what takes long is done beside the talk."""
+        """Begin all new orders; long ones run in another thread."""
         late, self._late = self._late, []
         effects = [effect for call in late for effect in call()]
         self._write_answers()
@@ -103,7 +103,7 @@ class Owner:
         return effects
 
     def files(self) -> list[Path]:
-        """The files that the agent was started with or told to observe, as far as they are there."""
+        """The existing files that the agent was started with or ordered to observe."""
         paths = [*self._files, *map(Path, orders.observed_files(self._store))]
         return [path for path in dict.fromkeys(paths) if path.exists()]
 
@@ -115,7 +115,7 @@ class Owner:
         return []
 
     def _finish(self, number: int, job: Job, outcome: OrderResult, done: Event) -> list[Effect]:
-        """Publish what was found, or look for it again if the agent's own evidence has changed meanwhile."""
+        """Publish the result, or run the job again if the agent's evidence has changed meanwhile."""
         learned = outcome.learned
         try:
             if learned is not None and self._agent.outdated(learned):
@@ -133,7 +133,7 @@ class Owner:
         return effects
 
     def _publish(self, outcome: OrderResult) -> list[Effect]:
-        """The store knows first what counts: after a crash the order is done again."""
+        """Record in the store which files count, then publish: after a crash the order is done again."""
         for path, shard in outcome.added:
             orders.remember(self._store, path, shard)
         for shard in outcome.withdrawn:
@@ -147,7 +147,7 @@ class Owner:
         self._write_answers()
 
     def _write_answers(self) -> None:
-        """An order is over once its answer is durable; until then it is not begun again."""
+        """Write pending answers; an order is over once its answer is durable."""
         for number, text in list(self._answers.items()):
             try:
                 orders.answer(self._store, number, text)
@@ -159,7 +159,7 @@ class Owner:
             self.trouble = ""
 
     def _complain(self, error: StoreFailed) -> None:
-        """Say once what is wrong with the store."""
+        """Log once what is wrong with the store."""
         if str(error) not in (self.trouble, self._agent.trouble):
             self._log("store_failed", why=str(error))
         self.trouble = str(error)
@@ -177,9 +177,9 @@ class Owner:
         return None
 
     def _at_once(self, number: int, order: Order) -> list[Effect]:
-        """What needs no fit: answered once its vote, if it has one, is durable and counted."""
+        """Carry out an order that needs no fit; it is answered once its vote, if any, is durable and counted."""
         try:
-            effects, text = self._done(order)
+            effects, text = self._carry_out(order)
         except (DecbayesError, OSError) as error:
             effects, text = [], partial(str, f"not done: {error}")
         self._late.append(partial(self._answer_later, number, text))
@@ -189,7 +189,7 @@ class Owner:
         self._answer(number, text())
         return []
 
-    def _done(self, order: Order) -> tuple[list[Effect], Callable[[], str]]:
+    def _carry_out(self, order: Order) -> tuple[list[Effect], Callable[[], str]]:
         agent = self._agent
         match order:
             case Retract():
@@ -200,12 +200,12 @@ class Owner:
                     self._record(ballot.question, approver)
                 return agent.vote(motion), partial(self._outcome, ballot.digest if ballot else b"")
             case Propose():
-                return self._proposed(order)
+                return self._propose(order)
             case Take(path):
                 return self._ballots_from(Path(path))
         raise AssertionError(order)
 
-    def _proposed(self, order: Propose) -> tuple[list[Effect], Callable[[], str]]:
+    def _propose(self, order: Propose) -> tuple[list[Effect], Callable[[], str]]:
         agent = self._agent
         question: Question
         body = b""
@@ -222,7 +222,7 @@ class Owner:
         return agent.propose(question, body), partial(self._outcome, motion)
 
     def _record(self, question: Question, approver: str) -> None:
-        """What this site will show in the clear is in its ledger before the site agrees to it."""
+        """Record in the ledger what this site will show unmasked, before the site consents."""
         agent = self._agent
         if not isinstance(question, Show) or agent.part is None or agent.seat not in question.seats:
             return
@@ -234,7 +234,7 @@ class Owner:
         ledger_of(self._store).append(entry)
 
     def _outcome(self, motion: bytes) -> str:
-        """What is really the case now."""
+        """The current state of a motion, as an answer."""
         decisions = self._agent.pool.decisions
         settled, pending = decisions.settled.get(motion), decisions.pending.get(motion)
         if settled is not None and motion in decisions.overruled:
@@ -253,7 +253,7 @@ class Owner:
         )
 
     def _ballots_from(self, path: Path) -> tuple[list[Effect], Callable[[], str]]:
-        """Ballots from a file, checked as if a neighbour had sent them."""
+        """Take in ballots from a file, checked as if a neighbour had sent them."""
         decisions = self._agent.pool.decisions
         before = {*decisions.settled}
         effects = [effect for ballot in read_ballots(path) for effect in self._agent.on_ballot(str(path), ballot)]
@@ -265,7 +265,7 @@ class Owner:
 
         return effects, summary
 
-    # In the fits' thread
+    # In the fitting thread
 
     def _run(self, number: int, job: Job) -> None:
         try:
@@ -275,7 +275,7 @@ class Owner:
             return
         done = Event()
         self._inbox.post(partial(self._finish, number, job, outcome, done))
-        # The next fit builds on this one: it must not begin before this one is taken over.
+        # The next fit builds on this one, so it must wait until this one is published.
         done.wait()
 
     def _observe(self, path: str) -> OrderResult:
@@ -316,14 +316,14 @@ class Owner:
         return OrderResult(learned, text, added, (old,))
 
     def count_again(self, files: Sequence[Path]) -> Learned | None:
-        """The agent's evidence with the words that count now, from the files that it was made of, if they are there."""
+        """The agent's evidence counted again with the current vocabulary; None if its data are not available."""
         for path in files:
             self._agent.hold(*read_site(self._agent.charter, path, self._person))
         shards = self._agent.evidence.shards
         return self._agent.correct(shards, rng=self._rng) if shards and self._agent.holds(shards) else None
 
     def _approve(self, order: Approve) -> OrderResult:
-        """Write the release of what waits into the ledger; it is published then."""
+        """Record the approved release in the ledger; publishing follows."""
         waiting, approval = self._agent.awaiting, Approval(order.name, order.reason, today())
         if waiting is None:
             raise NotDisclosed("Nothing waits for approval.")
@@ -349,7 +349,7 @@ class Owner:
         return OrderResult(None, text, approved=(digest, approval))
 
     def draft(self) -> None:
-        """Write what waits for approval beside the store, so that it can be looked at."""
+        """Write the evidence that awaits approval beside the store, so that it can be previewed."""
         waiting, path = self._agent.awaiting, self._store.path.with_suffix(".draft")
         if waiting is None:
             return
@@ -374,11 +374,11 @@ class Owner:
 
 
 def read_site(charter: Charter, path: Path, person: str, **reporting: Any) -> tuple[Any, Any]:
-    """The data of a file, and whom they are about if a column says it; else None."""
+    """The data of a file, and the persons from its column `person`; None without such a column."""
     model = charter.model
     return model.read(path, **reporting), model.persons(path, person) if person else None
 
 
 def ledger_of(store: SqliteStore) -> Ledger:
-    """What has left this site through an agent: a file beside its store."""
+    """The ledger of releases through an agent: a file beside its store."""
     return Ledger(store.path.with_suffix(".ledger"))

@@ -1,4 +1,4 @@
-"""Between the network's threads and the agent's: bounded, so that neither can fill the memory or stall the other."""
+"""Bounded queues between the network's threads and the agent's: neither can fill the memory or stall the other."""
 
 from collections import Counter, deque
 from collections.abc import Callable
@@ -8,10 +8,10 @@ from typing import Any
 
 from decbayes.network.protocol.talk import messages
 
-# How every digest begins. Only the newest one is worth sending.
+# The first bytes of every digest. Only the newest digest is worth sending.
 DIGEST = messages.encode(messages.Digest(bytes(32), bytes(32)))[:2]
 
-# Even an empty message costs memory while it waits.
+# The memory that even an empty message takes while it waits.
 CALL_BYTES = 1024
 SHARES = 4
 
@@ -19,11 +19,11 @@ Call = Callable[[], Any]
 
 
 class Inbox:
-    """Calls that wait for the agent's one thread.
+    """Calls that wait for the agent's thread.
 
-    Sources take turns: however much one neighbour sends, the others, and those who ask questions, wait for one call of
-    it at most. What finds no room is dropped, and counted by its source. One source may take a quarter of the room.
-    Calls without a source are our own and always find room.
+    1. Sources take turns: however much one neighbour sends, everybody else waits for at most one of its calls.
+    2. Calls that find no room are dropped and counted per source. One source may use a quarter of the room.
+    3. Calls without a source are our own and always find room.
     """
 
     def __init__(self, most_bytes: int) -> None:
@@ -37,7 +37,7 @@ class Inbox:
     def post(self, call: Call, *, source: str = "", size: int = 0) -> None:
         cost = size + CALL_BYTES if source else 0
         with self._changed:
-            # A message that is too large for a quarter may still come when nothing else of its source waits.
+            # A message larger than a quarter is accepted if nothing else from its source waits.
             crowded = self._held[source] and self._held[source] + cost > self.most_bytes // SHARES
             if source and (crowded or self._held.total() + cost > self.most_bytes):
                 self.dropped += 1
@@ -51,7 +51,7 @@ class Inbox:
             self._changed.notify()
 
     def take(self, timeout: float) -> Call | None:
-        """The next call, of another source than the last one if there is any; None if there is none in time."""
+        """The next call, if possible from another source than the last one; None on timeout."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._turns, timeout=max(timeout, 0.0)):
                 return None
@@ -65,7 +65,7 @@ class Inbox:
         return call
 
     def forget(self, source: str) -> None:
-        """Drop all that waits of a source, and give its memory back."""
+        """Drop all waiting calls of a source."""
         with self._changed:
             self.dropped += len(self._waiting.pop(source, ()))
             del self._held[source]
@@ -74,10 +74,10 @@ class Inbox:
 
 
 class Outbox:
-    """What waits for one neighbour, sent by a thread of its own: a slow or stopped neighbour stalls nobody else.
+    """Messages for one neighbour, sent by a thread of their own: a slow or stopped neighbour stalls nobody else.
 
-    Of digests the newest replaces the one that waits. What finds no room is dropped: the agent compares hashes again
-    at its next tick, and whoever misses a body asks for it again.
+    A new digest replaces the one that waits. Messages that find no room are dropped: hashes are compared again at the
+    next tick, and missing bodies are requested again.
     """
 
     def __init__(self, transmit: Callable[[bytes], None], most_bytes: int) -> None:
@@ -122,7 +122,7 @@ class Outbox:
 
 
 class Worker:
-    """A thread that does one job after another. It ends with the process, in the middle of a job if need be."""
+    """A thread that does one job after another. It ends with the process, if necessary in the middle of a job."""
 
     def __init__(self) -> None:
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()

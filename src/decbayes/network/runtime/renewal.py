@@ -1,7 +1,7 @@
-"""The list of revoked certificates beside the charter, and the key's file, looked at while an agent runs.
+"""Watches the list of revoked certificates and the key file while an agent runs.
 
-A longer list and a new key take effect without a restart: links are opened again by them. The charter's own file stays
-as it was when the group began.
+A changed list or a new key takes effect without a restart: links are opened again. The charter's file itself never
+changes.
 """
 
 from pathlib import Path
@@ -20,18 +20,18 @@ AS_FOUNDED = (
 
 
 class CharterFile:
-    """A charter and the file that it came from, with the list of revoked certificates beside it."""
+    """A charter, its file, and the list of revoked certificates beside it."""
 
     def __init__(self, path: Path, charter: Charter) -> None:
         self.path, self.charter = path, charter
         self._seen = stamp(path)
         self._list = path.with_suffix(".revoked")
         self.revoked = revoked_names(self._list) if self._list.exists() else frozenset[str]()
-        """The names of certificates that are accepted no more."""
-        self._told = ""
+        """The names of revoked certificates."""
+        self._reported = ""
 
     def renewed(self, log: Log) -> bool:
-        """Whether there is another list now. Another charter in the file is reported, and not adopted."""
+        """Whether the list has changed. A changed charter file is reported, but not adopted."""
         self._look_at_charter(log)
         return self._another_list(log)
 
@@ -41,18 +41,18 @@ class CharterFile:
         except OSError as error:
             self._keep_list(error, log)
             return False
-        before, self.revoked, self._told = self.revoked, names, ""
+        before, self.revoked, self._reported = self.revoked, names, ""
         if names != before:
             log("certificates_revoked", certificates=sorted(names), new=sorted(names - before))
         return names != before
 
     def _keep_list(self, error: OSError, log: Log) -> None:
-        """Nobody is let in again because a disk fails, or a file is gone; said once."""
+        """Keep the list if the disk fails or the file is gone, so that nobody is let in again; logged once."""
         why = f"{self._list}: {error.strerror or error}. The list stays as it was; an empty file clears it."
         missing = isinstance(error, FileNotFoundError) and not self.revoked
-        if why != self._told and not missing:
+        if why != self._reported and not missing:
             log("not_adopted", why=why)
-        self._told = why
+        self._reported = why
 
     def _look_at_charter(self, log: Log) -> None:
         now = stamp(self.path)
@@ -69,14 +69,14 @@ class CharterFile:
 
 
 class KeyFile:
-    """An agent's key and the file that it came from; another key may take its place once the members have signed it."""
+    """An agent's key and its file; another key may replace it once the members have voted for it."""
 
     def __init__(self, path: Path, identity: Identity) -> None:
         self.path, self.identity = path, identity
-        self._seen, self._told = stamp(path), ""
+        self._seen, self._reported = stamp(path), ""
 
     def renewed(self, roster: Roster, log: Log) -> bool:
-        """Whether the file holds the member's newer key now, by which the agent can go on."""
+        """Whether the file now holds a newer key of the member, with which the agent continues."""
         now = stamp(self.path)
         if now == self._seen or now is None:
             return False
@@ -85,12 +85,12 @@ class KeyFile:
             if renewed.id != self.identity.id:
                 check_key(renewed, self.identity, roster)
         except (DecbayesError, OSError) as error:
-            # It is looked at again: the votes may still be on their way.
-            if str(error) != self._told:
+            # It is tried again, because the votes may still arrive.
+            if str(error) != self._reported:
                 log("not_adopted", why=str(error))
-            self._told = str(error)
+            self._reported = str(error)
             return False
-        self._seen, self._told = now, ""
+        self._seen, self._reported = now, ""
         before, self.identity = self.identity, renewed
         if before.id != renewed.id:
             log("adopted", key=short(renewed.id), instead_of=short(before.id))
@@ -107,7 +107,7 @@ def check_key(after: Identity, before: Identity, roster: Roster) -> None:
 
 
 def stamp(path: Path) -> tuple[int, int] | None:
-    """When a file was written last, and how long it is; None if there is none just now."""
+    """A file's modification time and size; None if it does not exist."""
     try:
         status = path.stat()
     except OSError:

@@ -1,4 +1,4 @@
-"""A running agent: one thread that calls it, a store, links, a log, and answers to those who ask."""
+"""A running agent: one thread that calls it, a store, links, a log, and answers to questions."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -36,23 +36,23 @@ from decbayes.secure.private_rounds import PrivateShare
 if TYPE_CHECKING:
     from decbayes.network.runtime.reports.watching import Watcher
 
-# Refining waits until there is no news, but not longer than this: in a large group there is always news.
+# The most ticks that refining waits for a quiet time: in a large group there is always news.
 MOST_QUIET_TICKS = 60
-# After this long without new evidence, work out what the charter asks members to say about the merge; refine first.
+# Ticks without new evidence after which notes on the merge are made; long enough to refine first.
 NOTE_TICKS = 25
 MOST_QUESTIONS = 64
-# The first refusal of a kind is logged, and the number of further ones at this interval, in ticks.
+# The interval, in ticks, at which repeated refusals are counted in the log; the first of a kind is logged at once.
 REFUSAL_TICKS = 50
-# How often orders are looked for, in ticks.
+# The interval, in ticks, at which orders are checked.
 ORDER_TICKS = 5
 
 Fit = Callable[[], Learned | None]
 
 
 class Service:
-    """Runs an agent until it is told to stop.
+    """Runs an agent until it is stopped.
 
-    Fits run in a thread of their own, merges and answers in others: messages are handled and relayed all the while.
+    Fits, merges and answers run in threads of their own, so messages are always handled and relayed.
     """
 
     def __init__(
@@ -107,9 +107,9 @@ class Service:
             log("unguarded", why=self.transport.unguarded)
 
     def observe(self, data: Any, persons: Any = None) -> None:
-        """Fit data beside the talk, and publish the result; what was withdrawn does not count again.
+        """Fit data in the background and publish the result; withdrawn data are skipped.
 
-        `persons` says whom each observation is about, where a person may have several.
+        `persons` identifies the person behind each observation, if persons may have several.
         """
         shard = self.agent.shard_id(data)
         if shard in self._withdrawn:
@@ -121,7 +121,7 @@ class Service:
         self._fit(partial(self.agent.learn, data, persons=persons, rng=self._rng))
 
     def run(self, stop: Event, *, until: Callable[[], bool] = lambda: False) -> None:
-        """Serve until `stop` is set or `until` holds, which is asked every second; raise what made a fit impossible."""
+        """Serve until `stop` is set or `until()` holds, checked every second; raises the error of a failed fit."""
         if self.agent.narrow:
             self._count_again()
         due, over = time.monotonic() + TICK_SECONDS, False
@@ -137,7 +137,7 @@ class Service:
             raise self._failure
 
     def close(self) -> None:
-        """Leave: close the links. What was published still counts with the others."""
+        """Close the links. The published contribution still counts for the others."""
         self.transport.close()
         for worker in (self._fits, self._answers, self._merges):
             worker.close()
@@ -154,19 +154,19 @@ class Service:
             if effect.event == "remembered":
                 self._observe_again()
             elif effect.event == "adopted":
-                self._go_over()
+                self._adopt_charter()
             elif effect.event == "awaiting_approval":
                 self._fits.submit(self._owner.draft)
 
     def _observe_again(self) -> None:
-        """After a lost disk the agent may stand for a part of its data; what counts already is not counted twice."""
+        """Observe all data again, since a lost disk may have lost some; data that already count are skipped."""
         for data in self._data:
             self._fit(partial(self.agent.learn, data, rng=self._rng))
         if self.agent.narrow:
             self._count_again()
 
-    def _go_over(self) -> None:
-        """Another charter is in force: data that it does not count yet are fitted again by it."""
+    def _adopt_charter(self) -> None:
+        """Fit data again that the charter now in force does not count yet."""
         self.log.names = self.agent.pool.roster.names
         for name, data in self.agent.again.items():
             self._fit(partial(self.agent.learn, data, shard=name, rng=self._rng))
@@ -174,7 +174,7 @@ class Service:
             self._count_again()
 
     def _count_again(self) -> None:
-        """Count the words that were added since own data were read."""
+        """Count words that were added since own data were read."""
         self._words = self.agent.charter.words
         self._fit(partial(self._owner.count_again, self._owner.files()))
 
@@ -192,7 +192,7 @@ class Service:
             self._refine()
         self._add_up()
         if self.agent.charter.rules.notes:
-            self._look_at_merge()
+            self._note_merge()
         if self.agent.ticks % REFUSAL_TICKS == 0:
             self.log.end_tick()
 
@@ -217,7 +217,7 @@ class Service:
         return status_of(self.agent, self.transport.address) | around
 
     def _refine(self) -> None:
-        """Refit against the others' evidence, once for each time that it has changed."""
+        """Refit against the others' evidence, once per change of it."""
         others = [record.merge_key for record in self.agent.pool.counted() if record.origin != self.agent.id]
         self._ticks_due = self._ticks_due + 1 if others != self._refined_against else 0
         if self._ticks_due >= (QUIET_TICKS if self._lookout.quiet >= QUIET_TICKS else MOST_QUIET_TICKS):
@@ -225,19 +225,19 @@ class Service:
             self._fit(self._relearn)
 
     def _add_up(self) -> None:
-        """Fit what a sum waits for, once for each sum and set of data."""
+        """Fit the contribution that a sum awaits, once per sum and set of data."""
         due = self.agent.due()
         if due is not None and self._added != (due.terms.digest, len(self._data)):
             self._added = due.terms.digest, len(self._data)
             self._fits.submit(partial(self._run_share, due))
 
-    def _look_at_merge(self) -> None:
+    def _note_merge(self) -> None:
         """Once no new evidence arrives, publish the notes that others need to calibrate."""
         evidence = self.agent.pool.evidence_digest
         self._ticks_same = self._ticks_same + 1 if evidence == self._evidence_digest else 0
         self._evidence_digest = evidence
         if self._ticks_same == NOTE_TICKS:
-            self._fits.submit(self._run_look)
+            self._fits.submit(self._run_note)
 
     def _fit(self, job: Fit) -> None:
         self._fits.submit(partial(self._run_fit, job))
@@ -256,7 +256,7 @@ class Service:
         self._failure = error
 
     def _answer(self, question: Question) -> list[Effect] | None:
-        """Answer a question: what is known at once, what must be computed beside the talk."""
+        """Answer a question in another thread."""
         if max(self._answers.waiting, self._merges.waiting) > MOST_QUESTIONS:
             self.log("not_answered", question=question.text, why="too many questions")
             return None
@@ -264,14 +264,14 @@ class Service:
             case "status":
                 self._answers.submit(partial(self._answer_status, question, self._status()))
             case "posterior":
-                # Safe beside the talk: the pool copies its records in one step before it merges them.
+                # Safe in another thread: the pool copies its records in one step before it merges them.
                 self._merges.submit(partial(self._answer_merged, question))
             case other:
                 self._answers.submit(partial(question.refuse, f"There is no question '{other}'."))
         return None
 
     def _turn_away(self, tell: Call) -> list[Effect]:
-        """Answer an asker who is not a member, as long as that leaves room for members' questions."""
+        """Refuse a question of a non-member, if that leaves room for members' questions."""
         if self._answers.waiting < MOST_QUESTIONS // 2:
             self._answers.submit(tell)
         return self.agent.on_stranger("a question")
@@ -279,7 +279,7 @@ class Service:
     # In the workers' threads
 
     def _relearn(self) -> Learned | None:
-        """Refining is optional: if it fails, the agent goes on without it."""
+        """Refine; if that fails, the agent continues without it."""
         try:
             return self.agent.relearn(rng=self._rng)
         except UNCOMPUTABLE as error:
@@ -296,7 +296,7 @@ class Service:
             self._inbox.post(partial(self._fail, error))
             return
         if learned is not None:
-            # The next fit builds on this one: it must not begin before this one is taken over.
+            # The next fit builds on this one, so it must wait until this one is published.
             done = Event()
             self._inbox.post(partial(self._publish, job, learned, done))
             done.wait()
@@ -311,7 +311,7 @@ class Service:
         else:
             self._inbox.post(partial(self.agent.add, due, share))
 
-    def _run_look(self) -> None:
+    def _run_note(self) -> None:
         try:
             look = self.agent.look()
         except UNCOMPUTABLE as error:
@@ -320,7 +320,7 @@ class Service:
         self._inbox.post(partial(self.agent.attach, look))
 
     def _answer_status(self, question: Question, status: dict[str, Any]) -> None:
-        """Status with what the last merge has shown."""
+        """Answer with the status and the results of the last merge."""
         question.answer(b"", {**status, **about_members(self.agent.pool, self._lookout.merged)})
 
     def _answer_merged(self, question: Question) -> None:

@@ -19,7 +19,7 @@ STOP_SECONDS = 10.0
 
 
 class AgentProcess:
-    """One running `decbayes agent`. It ends with this process, whatever happens to this process."""
+    """One running `decbayes agent`, which ends with this process in any case."""
 
     def __init__(self, name: str, folder: Path, arguments: Sequence[str], prefix: Sequence[str] = ()) -> None:
         self.name, self.log = name, folder / f"{name}.log"
@@ -28,16 +28,16 @@ class AgentProcess:
             self.process = self.begin(["agent", *arguments, "--stop-with-stdin"], prefix, log)
 
     def begin(self, arguments: Sequence[str], prefix: Sequence[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
-        """The process of a command that writes to the log."""
+        """Start a command that writes to the log."""
         command = [*prefix, sys.executable, "-m", "decbayes", *arguments]
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log)
 
     def events(self, event: str) -> list[dict[str, Any]]:
-        """What it has logged under a name."""
+        """Its logged events with this name."""
         return [line for line in self._lines() if line["event"] == event]
 
     def endpoint(self, *, timeout: float = START_SECONDS) -> str:
-        """Where it listens; waits until it does."""
+        """The endpoint at which it listens; waits until it does."""
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
             listening = self.events("listening")
@@ -58,7 +58,7 @@ class AgentProcess:
         self._reap()
 
     def stop(self) -> int:
-        """Ask it to leave, and wait until it has; a process that does not leave is killed."""
+        """Ask it to stop and wait; a process that does not stop is killed."""
         self.process.terminate()
         try:
             return self.process.wait(STOP_SECONDS)
@@ -74,7 +74,7 @@ class AgentProcess:
             self.process.stdin.close()
 
     def _lines(self) -> Iterator[dict[str, Any]]:
-        """The log of this start; the last line may not be complete yet, and errors are no JSON."""
+        """The log lines since its start, without incomplete lines and errors that are not JSON."""
         for line in self.log.read_bytes()[self._earlier :].splitlines():
             try:
                 yield json.loads(line)
@@ -84,7 +84,7 @@ class AgentProcess:
 
 @dataclass
 class Party:
-    """A group of agent processes in one folder, which are all ended at the end."""
+    """A context manager for a group of agent processes in one folder, which stops all of them."""
 
     folder: Path
     charter: Charter

@@ -201,7 +201,7 @@ def export(
     """
     refuse_existing(output)
     charter = load(file)
-    from decbayes.network.runtime.store.sqlite import stored_pool, write_ballots
+    from decbayes.network.runtime.store.offline import stored_pool, write_ballots
 
     count = write_ballots(output, stored_pool(store, charter))
     print_fields({"file": str(output), "motions": count}, as_json=as_json)

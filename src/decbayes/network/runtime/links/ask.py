@@ -1,4 +1,4 @@
-"""Questions to a running agent: what it knows, and the merged posterior."""
+"""Questions to a running agent: its status, and the merged posterior."""
 
 from dataclasses import replace
 from typing import Any
@@ -16,12 +16,12 @@ from decbayes.network.runtime.reports.description import Answer
 from decbayes.posterior import Posterior
 
 TIMEOUT_SECONDS = 10.0
-# Of what an agent says why it does not answer.
+# The longest reason of an agent for not answering that is shown.
 MOST_CHARACTERS = 500
 
 
 class Inquiry:
-    """A session that asks one agent; it takes no part in the group's talk."""
+    """A session that asks one agent without taking part in the group's communication."""
 
     def __init__(self, charter: Charter, links: Links) -> None:
         self._charter, self._endpoint, self._tls = charter, links.connect[0], links.tls is not None
@@ -33,14 +33,14 @@ class Inquiry:
     def status(self, *, timeout: float = TIMEOUT_SECONDS) -> dict[str, Any]:
         status = self._ask("status", timeout)[1]
         if not is_status(status):
-            raise self._odd()
+            raise self._incompatible()
         return status
 
     def posterior(self, *, timeout: float = TIMEOUT_SECONDS) -> Answer:
         payload, description = self._ask("posterior", timeout)
         answer = Answer(from_bytes(payload), description)
         if not is_merge(answer.posterior, self._charter) or not is_description(description):
-            raise self._odd()
+            raise self._incompatible()
         return answer
 
     def close(self) -> None:
@@ -73,18 +73,18 @@ class Inquiry:
         try:
             return TransportFailed(f"The agent at {self._endpoint} says: {asking.refusal(payload)[:MOST_CHARACTERS]}")
         except Refused:
-            return self._odd()
+            return self._incompatible()
 
     def _opened(self, asking: Asking, payload: bytes, attachment: bytes) -> tuple[bytes, dict[str, Any]]:
         try:
             content, description = asking.opened(payload, attachment)
         except (Refused, ValueError, RecursionError):
-            raise self._odd() from None
+            raise self._incompatible() from None
         if not isinstance(description, dict):
-            raise self._odd()
+            raise self._incompatible()
         return content, description
 
-    def _odd(self) -> TransportFailed:
+    def _incompatible(self) -> TransportFailed:
         group = self._charter.group
         return TransportFailed(
             f"The program at {self._endpoint} is not an agent of '{group}', or runs an incompatible version."
@@ -92,21 +92,21 @@ class Inquiry:
 
 
 def is_merge(posterior: Posterior, charter: Charter) -> bool:
-    """Whether it has the charter's structure, over more words and with other components where that is allowed."""
+    """Whether it has the charter's structure, perhaps with more words, or other components if allowed."""
     merged = posterior.structure
     agreed = charter.over_words_of(merged)
     return merged == agreed or (charter.rules.components != "model" and alike(merged, agreed))
 
 
 def is_description(description: dict[str, Any]) -> bool:
-    """Whether it is of the form that `describe` gives."""
+    """Whether it has the form of a merge's description."""
     kinds = {"counted": dict, "observations": int, "set": str}
     named = all(isinstance(description.get(name), kind) for name, kind in kinds.items())
     return named and tells_members(description) and tells_belief(description)
 
 
 def is_status(status: dict[str, Any]) -> bool:
-    """Whether it is of the form that an agent's status has."""
+    """Whether it has the form of an agent's status."""
     kinds = {"agent": str, "charter": str, "neighbours": list, "refused": dict, "root": str, "heard": dict}
     named = all(isinstance(status.get(name), kind) for name, kind in kinds.items())
     spoken = named and all(isinstance(neighbour, dict) for neighbour in status["neighbours"])
@@ -114,7 +114,7 @@ def is_status(status: dict[str, Any]) -> bool:
 
 
 def tells_members(description: dict[str, Any]) -> bool:
-    """Whether the part about members, if there is one, has the form that is printed."""
+    """Whether the part about members, if any, has the form that commands print."""
     members, same = description.get("members", {}), description.get("same_data", [])
     if (
         not isinstance(members, dict)
@@ -137,7 +137,7 @@ def tells_members(description: dict[str, Any]) -> bool:
 
 
 def tells_belief(description: dict[str, Any]) -> bool:
-    """Whether the part about calibration, if there is one, has the form that is printed."""
+    """Whether the part about calibration, if any, has the form that commands print."""
     shares, scores = description.get("overlaps", {}), description.get("scores", {})
     if not isinstance(shares, dict) or not isinstance(scores, dict) or not all(map(is_list, shares.values())):
         return False

@@ -1,4 +1,4 @@
-"""Certificates for the agents' links: made by one authority per group, and checked when an agent starts."""
+"""Certificates for the agents' links: issued by one authority per group, and checked when an agent starts."""
 
 import json
 import re
@@ -24,14 +24,14 @@ from decbayes.network.protocol.limits import AGENT_DAYS, AUTHORITY_DAYS
 
 
 def check_credentials(authority: Path, certificate: Path, key: Path) -> datetime:
-    """Whether the three files fit together and are valid now; until when they are."""
+    """Check that the three files fit together and are valid; returns the end of their validity."""
     authorities, chain = read_certificates(authority), read_certificates(certificate)
     if not belongs(read_key(key), chain[0]):
         raise InvalidCertificate(f"{key} is not the private key of {certificate}.")
     issuers = [one for one in authorities if issued(chain[-1], one)]
     if not issuers:
         raise InvalidCertificate(f"{certificate} was not signed by {authority}: nobody in the group would accept it.")
-    # A file may hold several authorities while one replaces another: those that have expired do no harm.
+    # A file may hold several authorities while one replaces another, so use the one that is valid longest.
     issuer = max(issuers, key=lambda one: one.not_valid_after_utc)
     for one in chain:
         check_validity(one, certificate)
@@ -66,7 +66,7 @@ def issued(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
 
 
 def check_validity(certificate: x509.Certificate, path: Path) -> None:
-    """Certificates are the one thing about links that depends on the clock."""
+    """Refuse a certificate that has expired or is not valid yet."""
     now, begin, end = datetime.now(UTC), certificate.not_valid_before_utc, certificate.not_valid_after_utc
     if now > end:
         raise InvalidCertificate(f"{path} has expired on {end:%Y-%m-%d %H:%M} UTC; have a new one made and signed.")
@@ -83,9 +83,7 @@ def revoked_names(path: Path) -> frozenset[str]:
     return frozenset(line.strip() for line in text.splitlines() if line.strip())
 
 
-# An authority outlives the agents' certificates, which have to be renewed.
-
-# Clocks differ: a new certificate is valid since a little before it was made.
+# New certificates are valid from this long before they were made, because clocks differ.
 HEAD_START = timedelta(hours=1)
 LABEL = "[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
 HOST = re.compile(rf"(\*\.)?{LABEL}(\.{LABEL})*")
@@ -97,7 +95,7 @@ Signed = x509.Certificate | x509.CertificateSigningRequest
 
 @dataclass(frozen=True)
 class Authority:
-    """Signs the certificates of a group's agents. Whoever holds its key decides who may link."""
+    """Signs the certificates of a group's agents. The holder of its key decides who may connect."""
 
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
@@ -112,7 +110,7 @@ class Authority:
 
     @classmethod
     def load(cls, path: Path) -> "Authority":
-        """Read what `save` wrote: the certificate, and its key beside it."""
+        """Read a certificate and the key beside it, as `save` writes them."""
         certificate, key = read_certificates(path)[0], read_key(key_file(path))
         if not (isinstance(key, ec.EllipticCurvePrivateKey) and belongs(key, certificate)):
             raise InvalidCertificate(f"{key_file(path)} is not the key of the authority {path}.")
@@ -126,7 +124,7 @@ class Authority:
         save_pair(path, self.certificate, key_file(path), self.key)
 
     def sign(self, request: x509.CertificateSigningRequest, *, days: float = AGENT_DAYS) -> x509.Certificate:
-        """A certificate for the request's name, key and hosts; whatever else it asks for is left out."""
+        """A certificate for the request's name, key and hosts; other extensions of the request are ignored."""
         key = request.public_key()
         if not request.is_signature_valid or not isinstance(key, ec.EllipticCurvePublicKey):
             raise InvalidCertificate("The request is damaged, or was not made by `decbayes certificate request`.")
@@ -145,14 +143,14 @@ class Authority:
 def new_request(
     name: str | None, hosts: Sequence[str]
 ) -> tuple[ec.EllipticCurvePrivateKey, x509.CertificateSigningRequest]:
-    """An agent's key, and what the authority has to sign for it; without a name it gets that of its first host."""
+    """An agent's key and its certificate request; the default name is the first host."""
     key, reached_at = ec.generate_private_key(ec.SECP256R1()), alternatives(hosts)
     builder = x509.CertificateSigningRequestBuilder(common_name(name or hosts[0].strip("[]")[:MOST_NAME]))
     return key, builder.add_extension(reached_at, critical=False).sign(key, hashes.SHA256())
 
 
 def register(authority: Path, certificate: x509.Certificate) -> bool:
-    """Note a certificate's name and key beside the authority's; whether another key has the name already."""
+    """Record a certificate's name and key beside the authority's; True if another key already has the name."""
     issued = authority.with_name(f"{authority.name}.issued")
     public = certificate.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
     line = json.dumps([certificate.subject.rfc4514_string(), sha256(public).hexdigest()])
@@ -193,7 +191,7 @@ def request_file(path: Path) -> Path:
 
 
 def hosts_of(signed: Signed) -> list[str]:
-    """The names and addresses under which others may call the holder."""
+    """The names and addresses under which others may reach the holder."""
     try:
         names = signed.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (x509.ExtensionNotFound, ValueError):
@@ -229,7 +227,7 @@ def common_name(name: str) -> x509.Name:
 def unsigned(
     subject: x509.Name, key: ec.EllipticCurvePublicKey, *, issuer: x509.Name, until: datetime
 ) -> x509.CertificateBuilder:
-    """What all certificates have in common."""
+    """A builder with the parts that all certificates have."""
     builder = x509.CertificateBuilder(issuer_name=issuer, subject_name=subject, public_key=key)
     builder = builder.serial_number(x509.random_serial_number())
     builder = builder.not_valid_before(datetime.now(UTC) - HEAD_START).not_valid_after(until)

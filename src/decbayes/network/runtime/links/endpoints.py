@@ -14,9 +14,9 @@ from decbayes.network.runtime.links.certificates import check_credentials
 
 Discovery = Literal["none", "gossip", "multicast"]
 
-# A neighbour that is silent for so long is gone; it says something four times in that time.
+# Silence after which a neighbour is considered gone; keep-alives come four times as often.
 LEASE_MILLISECONDS = 2000
-# How long a body may wait for room in the queue of a slow link; each neighbour's queue has a thread of its own.
+# How long a body may wait for room in the queue of a slow link; each neighbour's queue has its own thread.
 PATIENCE_MICROSECONDS = 10_000_000
 # All kinds of zenoh messages that can be denied.
 EVERYTHING = [
@@ -35,7 +35,7 @@ ENDPOINT = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[^\s:/\[\]]+):(?P<port>\d{1,
 
 @dataclass(frozen=True)
 class Tls:
-    """Certificates for mutual TLS: who may link at all. Both ends must show one that the authority has signed."""
+    """Certificates for mutual TLS: both ends of a link must show one that the authority has signed."""
 
     authority: Path
     certificate: Path
@@ -48,11 +48,11 @@ class Tls:
 
 @dataclass(frozen=True)
 class Links:
-    """Endpoints as HOST:PORT; port 0 is any free one. Nothing listens beyond loopback unless it is named here.
+    """Endpoints as HOST:PORT; port 0 is any free one. Nothing listens beyond loopback unless listed here.
 
-    With `discovery` "gossip" neighbours tell of their neighbours, and all who hear of each other link directly;
-    "multicast" finds agents on the local network as well. Plain TCP beyond loopback must be allowed by `plain`:
-    records are signed, but anybody there could read them, and ask for the posterior.
+    With `discovery` "gossip" agents learn of their neighbours' neighbours and connect to them directly; "multicast"
+    also finds agents on the local network. Plain TCP beyond loopback must be allowed by `plain`: its traffic is neither
+    private nor authenticated.
     """
 
     listen: tuple[str, ...] = ("127.0.0.1:0",)
@@ -61,7 +61,7 @@ class Links:
     tls: Tls | None = None
     plain: bool = False
     revoked: frozenset[str] = frozenset()
-    """Names of certificates whose holders get and may say nothing, though the authority has signed them."""
+    """Names of revoked certificates, whose holders can neither send nor receive anything."""
 
     def __post_init__(self) -> None:
         hosts = [parse(endpoint)[0] for endpoint in (*self.listen, *self.connect)]
@@ -79,7 +79,7 @@ class Links:
 
 
 def parse(endpoint: str) -> tuple[str, int]:
-    """Host and port of an endpoint."""
+    """The host and port of an endpoint."""
     match = ENDPOINT.fullmatch(endpoint)
     if match is None or int(match["port"]) > 65535:
         raise TransportFailed(f"'{endpoint}' is not an endpoint; write HOST:PORT, as in 127.0.0.1:7447 or [::1]:7447.")
@@ -87,7 +87,7 @@ def parse(endpoint: str) -> tuple[str, int]:
 
 
 def with_port(endpoint: str) -> str:
-    """The endpoint with a port that was free a moment ago in place of 0: zenoh does not tell which one it has taken."""
+    """The endpoint with a free port in place of 0, because zenoh does not report which port it has taken."""
     host, port = parse(endpoint)
     if port:
         return endpoint
@@ -104,7 +104,7 @@ def with_port(endpoint: str) -> str:
 def settings(links: Links, listen: Sequence[str], *, most_bytes: int, insist: bool = True) -> dict[str, Any]:
     """The configuration of zenoh: everything that matters is set here, not left to defaults.
 
-    Those who `insist` call again and again whoever does not answer; others call once, before the session is open.
+    With `insist` failed connections are retried for ever; otherwise there is one attempt when the session opens.
     """
     return {
         "mode": "peer",

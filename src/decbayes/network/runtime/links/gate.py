@@ -1,16 +1,17 @@
-"""The gate in front of zenoh: strangers' connections end here, and only those with a certificate get through.
+"""The gate in front of zenoh, which only callers with a valid certificate pass.
 
-zenoh's own listener admits nobody for as long as a stranger keeps opening connections and says nothing. This program
-listens in its place and passes on what callers say once they are let in. It is a process of its own, which needs only
-Python: neither a busy agent nor a crowd of strangers makes the other wait.
+zenoh's own listener admits nobody while a stranger keeps opening connections without sending anything. This program
+listens in its place and forwards the traffic of admitted callers. It is a separate process that needs only Python, so
+neither a busy agent nor a crowd of strangers delays the other.
 
-A connection is *pending* until its certificate is accepted; without certificates, until zenoh has answered it. Pending
-connections are bounded in all and per address, and last a few seconds at most. Where there is no room, the newest one
-stays and the address with the most pending connections loses one: the oldest that has said nothing, else the oldest.
-Part of the room is kept for addresses from which a certificate has been accepted before.
+1. A connection is *pending* until its certificate is accepted or, without certificates, until zenoh has answered it.
+2. Pending connections are bounded in total and per address, and last a few seconds at most.
+3. If there is no room, the new connection is kept, and the address with the most pending connections loses one: the
+   oldest that has sent nothing, else the oldest.
+4. Part of the room is reserved for addresses from which a certificate was accepted before.
 
-The settings are the first line of standard input, as JSON; the gate closes when standard input ends. What happens is
-told on standard output, one JSON object per line.
+The settings are the first line of standard input, as JSON; the gate closes when standard input ends. Events are written
+to standard output, one JSON object per line.
 """
 
 import asyncio
@@ -30,12 +31,12 @@ from typing import Any
 MOST_PENDING, MOST_PER_ADDRESS, KEPT_FOR_KNOWN = 256, 64, 64
 MOST_KNOWN = 1_000
 BUFFER_BYTES = 1 << 16
-# How TLS begins: the kind of a message and its length in five bytes, and then at most this many.
+# The first byte of a TLS handshake, and the size of its longest first message: five bytes and the content.
 HANDSHAKE, HELLO_BYTES = b"\x16", 5 + (1 << 14)
-# How often a caller that has begun to speak is looked at.
+# The interval at which an incomplete first message is checked.
 GLANCE_SECONDS = 0.02
 TELL_SECONDS = 1.0
-# How many addresses are named each time; the number of others is given.
+# The most addresses per report.
 MOST_NAMED = 10
 REASONS = {
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": "no certificate",
@@ -46,12 +47,12 @@ REASONS = {
 
 
 class NoRoom(Exception):
-    """A caller with too many connections already; who it is has been counted."""
+    """A caller has too many open connections, which has already been counted."""
 
 
 @dataclass(eq=False)
 class Caller:
-    """One connection from outside: its address counts against `place`, and its certificate's name is known later."""
+    """One connection from outside; it counts against `place`, and its certificate's name is known later."""
 
     socket: socket.socket
     address: str
@@ -64,7 +65,7 @@ class Caller:
     inner_port: int = 0
 
     def is_silent(self) -> bool:
-        """Whether it has not said yet what a handshake begins with; that costs little to find out, a handshake more."""
+        """Whether it has not sent a whole first message yet, which is much cheaper to check than a handshake."""
         if self.silent:
             with suppress(OSError):
                 self.silent = not is_whole(self.socket.recv(HELLO_BYTES, socket.MSG_PEEK))
@@ -77,7 +78,7 @@ class Caller:
 
 @dataclass
 class Gate:
-    """Lets callers in, one task for each."""
+    """Admits callers, with one task per caller."""
 
     settings: dict[str, Any]
     pending: dict[Caller, None] = field(default_factory=dict)
@@ -104,11 +105,11 @@ class Gate:
         for one in (*map(self.accept, listening), self.report()):
             self.begin(one)
         await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
-        # The agent is gone or leaving: what callers still have to say does not matter.
+        # The agent is gone or stopping, so open connections do not matter.
         os._exit(0)
 
     def begin(self, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        """Do something in the background. The loop itself would forget a task without a reference."""
+        """Start a task and keep a reference to it, since the event loop does not."""
         task = asyncio.get_running_loop().create_task(work)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
@@ -120,7 +121,7 @@ class Gate:
             try:
                 connection, (address, port, *_) = await loop.sock_accept(listening)
             except OSError:
-                # No file is left for a connection: wait until some have been closed.
+                # No file descriptor is left: wait until some connections have been closed.
                 await asyncio.sleep(0.05)
                 continue
             caller = Caller(connection, address, port, place_of(address))
@@ -129,7 +130,7 @@ class Gate:
             caller.task = self.begin(self.receive(caller))
 
     def make_room(self, place: str) -> None:
-        """Hang up on somebody if there are too many pending connections for one more from a place."""
+        """Close a pending connection if there is no room for another one from this place."""
         counts = Counter(caller.place for caller in self.pending)
         strangers = Counter({one: count for one, count in counts.items() if one not in self.known})
         loser = ""
@@ -147,7 +148,7 @@ class Gate:
             victim.hang_up()
 
     async def receive(self, caller: Caller) -> None:
-        """From a caller's first byte to its last."""
+        """Serve a caller from its first byte to its last."""
         writers: list[asyncio.StreamWriter] = []
         try:
             async with asyncio.timeout(self.settings["patience"]):
@@ -180,11 +181,11 @@ class Gate:
             self.open[caller.name] -= 1
         self.pending.pop(caller, None)
         if not caller.streaming:
-            # Later on it belongs to its stream, which closes it.
+            # Otherwise the stream closes it.
             caller.socket.close()
 
     async def admit(self, caller: Caller) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """The caller's stream, once it has said something and, where there are certificates, shown one."""
+        """The caller's stream, after its first message and, with TLS, its certificate."""
         await readable(caller.socket)
         while caller.is_silent():
             await asyncio.sleep(GLANCE_SECONDS)
@@ -202,7 +203,7 @@ class Gate:
         return stream
 
     def count(self, caller: Caller, name: str) -> None:
-        """Bound what one certificate, or one address without certificates, may keep open."""
+        """Bound the open connections per certificate or, without certificates, per address."""
         if self.open[name] >= self.settings["most_open"]:
             self.crowded[f"{caller.address} ({name})" if name != caller.address else name] += 1
             raise NoRoom
@@ -219,7 +220,7 @@ class Gate:
             self.known.popitem(last=False)
 
     async def enter(self, caller: Caller) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """A stream to zenoh, which sees another address and name: the agent is told whose stream it is."""
+        """A stream to zenoh. zenoh sees the gate's address, so the agent is told whose stream it is."""
         host, port = self.settings["inner"]
         reader, writer = await asyncio.open_connection(host, port, limit=BUFFER_BYTES, ssl=self.inside)
         writer.transport.set_write_buffer_limits(BUFFER_BYTES)
@@ -241,7 +242,7 @@ class Gate:
 
 
 def contexts(authority: str, certificate: str, key: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """TLS for callers, who must show a certificate, and for the way to zenoh on this machine."""
+    """The TLS contexts for callers, who must show a certificate, and for the connection to zenoh."""
     outside = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     inside = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     inside.check_hostname = False
@@ -265,7 +266,7 @@ def listener(host: str, port: int) -> socket.socket:
 
 
 def place_of(address: str) -> str:
-    """The address; of the sixth version the network that one site has for itself."""
+    """The address; for IPv6 its /64 network, which one site has for itself."""
     try:
         parsed = ip_address(address.partition("%")[0])
     except ValueError:
@@ -275,14 +276,14 @@ def place_of(address: str) -> str:
 
 
 def is_whole(begun: bytes) -> bool:
-    """Whether these are a whole first message of TLS, or the beginning of something else."""
+    """Whether these bytes are a whole first TLS message, or not TLS at all."""
     if not begun.startswith(HANDSHAKE):
         return bool(begun)
     return len(begun) >= 5 + int.from_bytes(begun[3:5].ljust(2, b"\xff"))
 
 
 async def readable(connection: socket.socket) -> None:
-    """Wait for a caller's first byte without taking it."""
+    """Wait for a caller's first byte without consuming it."""
     loop, ready = asyncio.get_running_loop(), asyncio.Event()
     loop.add_reader(connection, ready.set)
     try:
@@ -303,7 +304,7 @@ async def stream_of(
 
 
 async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Pass bytes on, no faster than they are taken."""
+    """Forward bytes, no faster than the receiver takes them."""
     with suppress(OSError, ssl.SSLError):
         while content := await reader.read(BUFFER_BYTES):
             writer.write(content)
@@ -323,13 +324,13 @@ def reason(error: OSError) -> str:
 
 
 def tell(**event: Any) -> None:
-    # Nobody reads any more: the agent is gone, and standard input will end.
+    # An error means that the agent is gone; standard input will end.
     with suppress(OSError):
         print(json.dumps(event), flush=True)
 
 
 def many_files() -> None:
-    """Allow as many connections as the system does."""
+    """Raise the limit of open files to the system's maximum."""
     with suppress(ImportError, ValueError, OSError):
         import resource
 
@@ -338,7 +339,7 @@ def many_files() -> None:
 
 
 def main() -> None:
-    # Ctrl-C is for the agent, which ends this one.
+    # Ctrl-C is for the agent, which ends this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     settings = json.loads(sys.stdin.readline())
     many_files()

@@ -1,4 +1,4 @@
-"""An agent's gate: starts the program in front of zenoh, keeps it running, and knows who has come through it."""
+"""Starts an agent's gate, keeps it running, and knows which callers it has admitted."""
 
 import json
 import subprocess
@@ -18,28 +18,28 @@ from decbayes.network.runtime.links.endpoints import Links, parse
 
 PROGRAM = Path(__file__).with_name("gate.py")
 START_SECONDS = 20.0
-# How long a caller has until zenoh has answered it.
+# The time within which a caller must be admitted and answered by zenoh.
 PATIENCE_SECONDS = 5.0
-# The most connections at once per certificate, or per address without certificates, beside two for each member.
+# The most simultaneous connections per certificate (or address), in addition to two per member.
 FURTHER_LINKS = 64
 MOST_REFUSALS = 1000
 
 
 def is_exposed(links: Links) -> bool:
-    """Whether strangers may call: not on this machine without certificates."""
+    """Whether strangers can call: with certificates, or beyond this machine."""
     beyond = links.tls is not None or any(not is_loopback(parse(endpoint)[0]) for endpoint in links.listen)
     return bool(links.listen) and beyond
 
 
 def is_guarded(links: Links) -> bool:
-    """Whether there is a gate: where strangers may call, unless zenoh tells others where it is."""
+    """Whether there is a gate: if strangers can call, unless discovery reveals zenoh's own endpoints."""
     return is_exposed(links) and links.discovery == "none"
 
 
 def unguarded(links: Links) -> str:
     """Why strangers can keep members from linking; empty if they cannot.
 
-    Neighbours that gossip, or answer on the local network, name the endpoints that zenoh itself listens at.
+    Discovery by gossip or multicast announces the endpoints of zenoh itself.
     """
     if not is_exposed(links) or is_guarded(links):
         return ""
@@ -50,7 +50,7 @@ def unguarded(links: Links) -> str:
 
 
 class Passed(NamedTuple):
-    """A caller that the gate has let in."""
+    """A caller that the gate has admitted."""
 
     address: str
     name: str
@@ -58,14 +58,14 @@ class Passed(NamedTuple):
 
 @dataclass(frozen=True)
 class Crowd:
-    """Connections from one address that were hung up on because there were too many."""
+    """Connections from one address that were closed because there were too many."""
 
     address: str
     connections: int
 
 
 class Gatekeeper:
-    """The process of one agent's gate. If it ends, it is started again."""
+    """The process of one agent's gate, which is restarted if it ends."""
 
     def __init__(self, links: Links, listen: tuple[str, ...], inner: str, members: int) -> None:
         files = links.tls
@@ -81,17 +81,17 @@ class Gatekeeper:
         self.inner_port = parse(inner)[1]
         self._passed: dict[int, Passed] = {}
         self._crowds: Counter[str] = Counter()
-        # What was wrong with callers that were refused, for the agent to count.
+        # Reasons of refusals, for the agent to count.
         self.refusals: deque[str] = deque(maxlen=MOST_REFUSALS)
         self._closed = False
         self._begin()
 
     def passed(self, port: int) -> Passed | None:
-        """Who speaks through this port of our own machine."""
+        """The caller behind this local port."""
         return self._passed.get(port)
 
     def crowds(self) -> list[Crowd]:
-        """Who has crowded the gate since this was asked last, the worst first."""
+        """The addresses that have crowded the gate since the last call, worst first."""
         crowds, self._crowds = self._crowds, Counter()
         return [Crowd(address, count) for address, count in crowds.most_common()]
 
@@ -100,7 +100,7 @@ class Gatekeeper:
         self._end()
 
     def _begin(self) -> None:
-        """Start the program and wait until it listens; say why it does not."""
+        """Start the program and wait until it listens; TransportFailed says why it does not."""
         first: Queue[dict[str, Any]] = Queue()
         self._process = subprocess.Popen(
             [sys.executable, "-I", str(PROGRAM)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -127,7 +127,7 @@ class Gatekeeper:
             self._process.wait()
 
     def _listen(self, process: "subprocess.Popen[str]", first: "Queue[dict[str, Any]]") -> None:
-        """In a thread of its own: hear what the program says, until it ends; then start it again."""
+        """In a thread of its own: handle the program's events until it ends, then restart it."""
         assert process.stdout is not None
         opened = False
         for line in process.stdout:
@@ -136,13 +136,13 @@ class Gatekeeper:
                 opened = event["event"] == "ready"
                 first.put(event)
             else:
-                self._hear(event)
+                self._handle(event)
         first.put({"event": "ended"})
         process.stdout.close()
         while opened and not self._closed:
-            opened = not self._again()
+            opened = not self._restart()
 
-    def _hear(self, event: dict[str, Any]) -> None:
+    def _handle(self, event: dict[str, Any]) -> None:
         match event:
             case {"event": "opened", "port": port, "address": address, "name": name}:
                 self._passed[port] = Passed(address, name)
@@ -153,8 +153,8 @@ class Gatekeeper:
             case {"event": "refused", "address": address, "why": why, "connections": count}:
                 self.refusals.extend([f"{address}: {why}"] * count)
 
-    def _again(self) -> bool:
-        """Whether the program listens again."""
+    def _restart(self) -> bool:
+        """Restart the program; False if it does not listen."""
         self._passed.clear()
         self._process.wait()
         self.refusals.append("the gate in front of this agent has ended, and is started again")

@@ -1,10 +1,9 @@
-"""Whatever leaves an agent is sealed with the group's secret; questions and their answers are bound to each other."""
+"""Sealing with the group's secret of everything that leaves an agent; answers are bound to their questions."""
 
 import json
 import os
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import zenoh
@@ -22,7 +21,7 @@ NONCE_BYTES = 12
 
 
 class Once:
-    """The last things that were seen, to recognise what is new."""
+    """The most recent values, to recognise repetitions."""
 
     def __init__(self, most: int) -> None:
         self._known: set[bytes] = set()
@@ -30,7 +29,7 @@ class Once:
         self._most = most
 
     def new(self, thing: bytes) -> bool:
-        """Whether it was not seen before; it is from now on."""
+        """Whether a value is new; it is remembered."""
         if thing in self._known:
             return False
         self._known.add(thing)
@@ -41,7 +40,7 @@ class Once:
 
 
 class Seal:
-    """Encrypts and authenticates. What is sealed `about` one thing cannot be opened about another."""
+    """Authenticated encryption. Content sealed `about` one thing cannot be opened about another."""
 
     def __init__(self, secret: bytes) -> None:
         self._cipher = ChaCha20Poly1305(keyed(secret, b"seal"))
@@ -58,11 +57,11 @@ class Seal:
 
 
 TOKEN_BYTES = 16
-# How many tokens are remembered; older questions may be repeated, at the cost of a question each.
+# The number of tokens remembered; older questions can be replayed, each at the cost of one answer.
 MOST_TOKENS = 10_000
-# A question holds memory until it is answered, and is never as long as this.
+# The longest question, and the memory counted for one until it is answered.
 QUESTION_BYTES = 1 << 16
-# The answer to those who are not members.
+# The answer to non-members.
 NO_MEMBER = b"Only members are answered: it does not hold the group's secret."
 
 
@@ -74,7 +73,7 @@ class Asking:
         self.attachment = seal.close(self._token, text)
 
     def opened(self, payload: bytes, attachment: bytes) -> tuple[bytes, Any]:
-        """The answer and its description; Refused or ValueError where they are no answer to this question."""
+        """The answer and its description; Refused or ValueError if they do not answer this question."""
         described = self._seal.open(attachment, about(self.text, self._token, "description"))
         return self._seal.open(payload, about(self.text, self._token, "answer")), json.loads(described)
 
@@ -86,7 +85,7 @@ class Asking:
 
 
 class Question:
-    """The answering side of one question, from any thread. Refused if the asker is not a member."""
+    """The answering side of one question, for any thread. Refused if the asker is not a member."""
 
     def __init__(self, query: "Query", own_key: str, seal: Seal, tokens: Once) -> None:
         self.text = str(query.key_expr).rpartition("/")[2]
@@ -97,11 +96,11 @@ class Question:
 
     def answer(self, payload: bytes, description: dict[str, Any]) -> None:
         attachment = self._closed(json.dumps(description).encode(), "description")
-        with departed(), self._query:
+        with suppress(zenoh.ZError), self._query:
             self._query.reply(self._key, self._closed(payload, "answer"), attachment=attachment)
 
     def refuse(self, why: str) -> None:
-        with departed(), self._query:
+        with suppress(zenoh.ZError), self._query:
             self._query.reply_err(self._closed(why.encode(), "refusal"))
 
     def _closed(self, content: bytes, part: str) -> bytes:
@@ -110,7 +109,7 @@ class Question:
 
 def turn_away(query: "Query") -> None:
     """Answer that the asker is not a member."""
-    with departed(), query:
+    with suppress(zenoh.ZError), query:
         query.reply_err(NO_MEMBER)
 
 
@@ -119,13 +118,6 @@ def about(question: str, token: bytes, part: str) -> str:
 
 
 def too_long(query: "Query") -> bool:
-    """Whether it is longer than any question: it is dropped without a refusal, to save memory."""
+    """Whether it is too long for a question: it is dropped without an answer, to save memory."""
     parts = (query.attachment, query.payload, str(query.selector))
     return sum(len(part) for part in parts if part is not None) > QUESTION_BYTES
-
-
-@contextmanager
-def departed() -> Iterator[None]:
-    """Ignore zenoh's error if the other side is gone by now."""
-    with suppress(zenoh.ZError):
-        yield

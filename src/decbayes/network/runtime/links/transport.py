@@ -1,21 +1,21 @@
 """Links to neighbours over zenoh: peer to peer, without a broker.
 
-Under `decbayes/GROUP/` every session has three keys, SESSION being the id that zenoh draws at each start:
+Under `decbayes/GROUP/` every session has three keys. SESSION is the id that zenoh draws at each start:
 
-    here/SESSION            a liveliness token: it appears when a link is up and goes when the link does
-    to/SESSION/SENDER       messages for it
+    here/SESSION            a liveliness token, which exists while the link is up
+    to/SESSION/SENDER       messages to it
     ask/SESSION/QUESTION    questions to it: `status` and `posterior`
 
-Messages are sealed for their key with the group's secret, answers for their question (`questions.py`).
-
-zenoh peers pass nothing on, so whoever's token is seen is a direct neighbour; relaying is the agents' own work.
+Messages are sealed for their key with the group's secret, answers for their question (`questions.py`). zenoh peers
+forward nothing, so every visible token belongs to a direct neighbour; agents relay records themselves.
 """
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import zenoh
 
@@ -32,7 +32,6 @@ from decbayes.network.runtime.links.questions import (
     Once,
     Question,
     Seal,
-    departed,
     too_long,
     turn_away,
 )
@@ -42,17 +41,17 @@ from decbayes.network.runtime.reports.log import plain
 if TYPE_CHECKING:
     from zenoh import Query, Sample, Session
 
-# Messages that are longer than the group's limit by no more than this are still seen, and counted as refused.
+# Messages that exceed the group's limit by at most this are received and counted as refused; longer ones are not.
 SLACK = 1 << 16
-# How many messages are remembered, so that they do not count again when somebody repeats them.
+# The number of messages remembered, so that replayed ones do not count.
 MOST_HEARD = 50_000
-# Others may take a free port before zenoh does.
+# Attempts to open a free port, which others may take before zenoh does.
 ATTEMPTS = 8
-# Where zenoh itself listens behind a gate.
+# The endpoint of zenoh behind a gate.
 INNER = "127.0.0.1:0"
 
 
-# Messages of all who lack the group's secret wait in one queue.
+# The one queue for all messages from callers without the group's secret.
 STRANGERS = "strangers"
 
 
@@ -68,13 +67,14 @@ class Listener(Protocol):
     def on_stranger(self, peer: Peer) -> list[Effect]: ...
 
 
+Opened = TypeVar("Opened")
 Respond = Callable[[Question], list[Effect] | None]
 TurnAway = Callable[[Call], list[Effect]]
-"""Called for a question that is not answered, with a function that says so to the asker."""
+"""Called for a refused question, with a function that tells the asker."""
 
 
 class Transport:
-    """One agent's links. Everything that comes in is posted to the inbox as a call of the agent."""
+    """One agent's links. Everything that arrives is posted to the inbox as a call of the agent."""
 
     def __init__(self, listener: Listener, links: Links, inbox: Inbox, respond: Respond, turn_away: TurnAway) -> None:
         self._listener, self._inbox, self._respond, self._turn_away = listener, inbox, respond, turn_away
@@ -84,7 +84,7 @@ class Transport:
         self._most_peers, self._most_bytes = limits.members, limits.tick_bytes
         self._strangers = self._departed = 0
         self._shut_out: set[Peer] = set()
-        # Neighbours that have said something under the group's seal.
+        # Neighbours that have sent a properly sealed message.
         self._spoken: set[Peer] = set()
         self.unguarded = unguarded(links)
         self.session, self.endpoints, self._gate = open_guarded(
@@ -92,7 +92,7 @@ class Transport:
         )
         self.name = str(self.session.info.zid())
         self._root, self._seal = root_key(listener.charter), Seal(listener.charter.secret)
-        # The token comes last: who sees it can already be heard.
+        # The token comes last, so that a neighbour that sees it can be heard.
         self._declared = (
             self.session.declare_subscriber(f"{self._root}/to/{self.name}/*", self._on_message),
             self.session.declare_queryable(f"{self._root}/ask/{self.name}/*", self._on_question),
@@ -107,42 +107,42 @@ class Transport:
             outbox.put(message)
 
     def shut_out(self, peer: Peer) -> str:
-        """Ignore a neighbour for as long as its session lasts; returns its name by the link."""
+        """Ignore a neighbour until its session ends; returns its address."""
         self._shut_out.add(peer)
         who = self.address(peer)
         self._leave(peer)
         return who
 
     def address(self, peer: Peer) -> str:
-        """A neighbour's address, and the name in its certificate where there is one."""
+        """A neighbour's address, with the name in its certificate if there is one."""
         links = [link for link in self.session.info.links() if str(link.zid) == peer]
         places = [self._passed(link) or Passed(str(link.dst), str(link.auth_identifier or "")) for link in links]
         address, name = (places or [Passed(peer, "")])[0]
         return address + (f" ({name})" if name else "")
 
     def _passed(self, link: Any) -> Passed | None:
-        """Who has come through the gate on this link: zenoh sees the gate in its place."""
+        """The caller behind a link through the gate; None if the link does not use the gate."""
         if self._gate is None or parse(last(link.src))[1] != self._gate.inner_port:
             return None
         return self._gate.passed(parse(last(link.dst))[1])
 
     def refusals(self) -> Iterator[str]:
-        """What was wrong with callers whom the gate has refused since this was asked last."""
+        """The reasons of the gate's refusals since the last call."""
         while self._gate is not None and self._gate.refusals:
             yield self._gate.refusals.popleft()
 
     def crowds(self) -> list[Crowd]:
-        """Addresses whose connections have crowded the gate since this was asked last."""
+        """The addresses that have crowded the gate since the last call."""
         return [] if self._gate is None else self._gate.crowds()
 
     @property
     def dropped(self) -> int:
-        """Messages that found no room on the way out, or came from strangers."""
+        """The number of messages that found no room in an outbox, or came from strangers."""
         return self._strangers + self._departed + sum(outbox.dropped for outbox in list(self._outboxes.values()))
 
     @property
     def linked(self) -> bool:
-        """Whether anybody is linked at all, of this group or not."""
+        """Whether any session is linked, of this group or not."""
         return bool(self.session.info.peers_zid())
 
     def close(self) -> None:
@@ -160,13 +160,13 @@ class Transport:
             content = self._opened(sealed, str(sample.key_expr))
         except Refused:
             if peer in self._outboxes:
-                # Anybody may write a neighbour's name on it: the neighbour is not blamed for it.
+                # Anybody can use a neighbour's name, so the neighbour is not blamed.
                 self._inbox.post(partial(self._listener.on_stranger, peer), source=STRANGERS)
             else:
                 self._strangers += 1
             return
         if peer not in self._outboxes:
-            # Its token has not come yet, or it had to make room before it spoke.
+            # Its token has not arrived yet, or it was dropped to make room before it spoke.
             self._meet(peer)
         if peer not in self._outboxes:
             self._strangers += 1
@@ -175,7 +175,7 @@ class Transport:
         self._inbox.post(partial(self._listener.on_bytes, peer, content), source=peer, size=len(sealed))
 
     def _opened(self, sealed: bytes, key: str) -> bytes:
-        """A message for a key, heard for the first time."""
+        """Open a sealed message; Refused if it is forged or a replay."""
         content = self._seal.open(sealed, key)
         if not self._heard.new(sealed[:NONCE_BYTES]):
             raise Refused("replay", "a message that was heard before.")
@@ -202,7 +202,7 @@ class Transport:
         self._inbox.post(partial(self._listener.on_disconnect, peer))
 
     def _meet(self, peer: Peer) -> None:
-        # One session may show many tokens: only those count that bear the name of a session linked with ours.
+        # One session could show many tokens; only those of linked sessions count.
         linked = peer in map(str, self.session.info.peers_zid())
         if not linked or peer in self._outboxes or peer in self._shut_out or not self._has_room():
             return
@@ -210,7 +210,7 @@ class Transport:
         self._inbox.post(partial(self._listener.on_connect, peer))
 
     def _has_room(self) -> bool:
-        """Whether there is room for one more; whoever was first to come and say nothing makes some."""
+        """Whether there is room for one more neighbour; if not, the first silent one is dropped."""
         if len(self._outboxes) < self._most_peers:
             return True
         silent = next((peer for peer in list(self._outboxes) if peer not in self._spoken), None)
@@ -225,7 +225,7 @@ class Transport:
         try:
             question = Question(query, f"{self._root}/ask/{self.name}", self._seal, self._tokens)
         except Refused:
-            # In a queue of their own: however many strangers ask, members wait for one of them at most.
+            # A queue of their own, so that members wait for at most one stranger.
             call = partial(self._turn_away, partial(turn_away, query))
             self._inbox.post(call, source=STRANGERS, size=QUESTION_BYTES)
         else:
@@ -235,7 +235,7 @@ class Transport:
 
     def _transmit(self, peer: Peer, message: bytes) -> None:
         key = f"{self._root}/to/{peer}/{self.name}"
-        with departed():
+        with suppress(zenoh.ZError):  # the neighbour may be gone
             self.session.put(key, self._seal.close(message, key), congestion_control=zenoh.CongestionControl.DROP)
 
 
@@ -250,31 +250,33 @@ def last(key: Any) -> str:
 def open_guarded(
     links: Links, *, most_bytes: int, members: int
 ) -> tuple["Session", tuple[str, ...], Gatekeeper | None]:
-    """A zenoh session, where it can be reached, and the gate in front of it if strangers may call."""
+    """A zenoh session, its endpoints, and the gate in front of it if strangers can call."""
     if not is_guarded(links):
         return *open_session(links, most_bytes=most_bytes), None
     session, (inner,) = open_session(replace(links, listen=(INNER,)), most_bytes=most_bytes)
-    for attempt in range(1, ATTEMPTS + 1):
-        listen = tuple(with_port(endpoint) for endpoint in links.listen)
-        try:
-            return session, listen, Gatekeeper(links, listen, inner, members)
-        except TransportFailed as error:
-            chosen_freely = listen != links.listen
-            if not (chosen_freely and "in use" in str(error)) or attempt == ATTEMPTS:
-                session.close()  # type: ignore[no-untyped-call]
-                raise TransportFailed(explain(str(error), listen)) from None
-    raise AssertionError("unreachable")
+    try:
+        gate, listen = open_at_endpoints(links, lambda listen: Gatekeeper(links, listen, inner, members))
+    except TransportFailed:
+        session.close()  # type: ignore[no-untyped-call]
+        raise
+    return session, listen, gate
 
 
 def open_session(links: Links, *, most_bytes: int, insist: bool = True) -> tuple["Session", tuple[str, ...]]:
-    """A zenoh session, and the endpoints it listens at."""
+    """A zenoh session and the endpoints at which it listens."""
+    return open_at_endpoints(
+        links, lambda listen: zenoh.open(config(settings(links, listen, most_bytes=most_bytes, insist=insist)))
+    )
+
+
+def open_at_endpoints(links: Links, opened: Callable[[tuple[str, ...]], Opened]) -> tuple[Opened, tuple[str, ...]]:
+    """Open something at the links' endpoints, with another free port if somebody else has taken it first."""
     for attempt in range(1, ATTEMPTS + 1):
         listen = tuple(with_port(endpoint) for endpoint in links.listen)
         try:
-            return zenoh.open(config(settings(links, listen, most_bytes=most_bytes, insist=insist))), listen
-        except zenoh.ZError as error:
-            chosen_freely = listen != links.listen
-            if not (chosen_freely and "in use" in str(error)) or attempt == ATTEMPTS:
+            return opened(listen), listen
+        except (TransportFailed, zenoh.ZError) as error:
+            if listen == links.listen or "in use" not in str(error) or attempt == ATTEMPTS:
                 raise TransportFailed(explain(str(error), listen)) from None
     raise AssertionError("unreachable")
 
@@ -287,7 +289,7 @@ def config(values: dict[str, Any]) -> Any:
 
 
 def explain(error: str, listen: Sequence[str]) -> str:
-    """What a user can do about an error of zenoh's."""
+    """An error of zenoh with what a user can do about it."""
     if "in use" in error:
         named = [endpoint for endpoint in listen if f"{parse(endpoint)[1]}" in error]
         occupied = (named or [*listen, "a port"])[0]

@@ -1,4 +1,4 @@
-"""What people and programs are shown of an agent: log, status, metrics and page."""
+"""What people and programs see of an agent: log, status, metrics and page."""
 
 from decbayes.network.runtime.reports.description import Answer
 from decbayes.network.runtime.reports.log import Log

@@ -1,4 +1,4 @@
-"""What is said about a merge, the members, an agent and its neighbours: plain dictionaries for answers and status."""
+"""Descriptions of a merge, the members, an agent and its neighbours as plain dictionaries, for answers and status."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,14 +22,14 @@ from decbayes.posterior import Posterior
 
 @dataclass(frozen=True)
 class Answer:
-    """A merged posterior, earlier epochs included, and which set of this epoch's records it was made from."""
+    """A merged posterior, including earlier epochs, and a description of the set of records behind it."""
 
     posterior: Posterior
     description: dict[str, Any]
 
 
 def answered(pool: Pool) -> Answer:
-    """The merged posterior of what a pool holds now, and all that is known of it; more may come in meanwhile."""
+    """The merged posterior of a pool's current content, and its description."""
     pool = pool.as_of_now()
     merged, belief = pool.merged(), pool.believed()
     posterior = pool.charter.update.whole(belief.posterior)
@@ -37,7 +37,7 @@ def answered(pool: Pool) -> Answer:
 
 
 def set_description(merged: Merged, pool: Pool) -> dict[str, Any]:
-    """Which set a merged posterior was made from, and what every member has to do with it."""
+    """The set that a merged posterior was made from, and each member's part in it."""
     called, counted = pool.roster.called, accounts(pool)
     return {
         "counted": {called(origin): version for origin, version, _ in merged.entries},
@@ -50,7 +50,7 @@ def set_description(merged: Merged, pool: Pool) -> dict[str, Any]:
 
 
 def sums_description(merged: Merged, sums: Sums) -> dict[str, Any]:
-    """Who is in the last sum that was opened, and how far the next one is."""
+    """The members in the last open sum, and the progress of the next one."""
     about = sums.describe()
     return {
         "counted": dict.fromkeys(about.get("members", ()), about["opened"]),
@@ -60,14 +60,14 @@ def sums_description(merged: Merged, sums: Sums) -> dict[str, Any]:
 
 
 def members_description(pool: Pool, merged: Merged | None) -> dict[str, Any]:
-    """What is known of each member, with what a merge has shown; and who holds the same data."""
+    """Each member's state and influence on a merge, and members that hold the same data."""
     called = pool.roster.called
     same = [sorted(map(called, origins)) for origins in pool.same_data()]
     return {"members": members(pool, merged), "same_data": same, **groups_description(pool, merged)}
 
 
 def groups_description(pool: Pool, merged: Merged | None) -> dict[str, Any]:
-    """How much evidence the largest third of the members has, and which groups the merge depends on, if known."""
+    """The evidence of the largest third of the members, and the groups that the merge depends on, if known."""
     parties = None if merged is None else merged.parties_if_known
     if merged is None or parties is None:
         return {}
@@ -84,7 +84,7 @@ def groups_description(pool: Pool, merged: Merged | None) -> dict[str, Any]:
 
 
 def belief_description(belief: Belief, pool: Pool) -> dict[str, Any]:
-    """Whether the merge is calibrated, and what members say about it and about themselves."""
+    """Whether the merge is calibrated, and what members' notes say."""
     called, scores = pool.roster.called, belief.scores
     if not pool.charter.rules.notes:
         return {}
@@ -106,7 +106,7 @@ def belief_description(belief: Belief, pool: Pool) -> dict[str, Any]:
 
 
 def members(pool: Pool, merged: Merged | None) -> dict[str, dict[str, Any]]:
-    """What is known of each member: its state, how much it has published, and what stands out about it."""
+    """Each member's state, how much it has published, and what stands out about it."""
     return {seat.name: member(pool, seat, merged) for seat in pool.roster.seats.values()}
 
 
@@ -140,7 +140,7 @@ def state(pool: Pool, seat: Seat, record: Record | None) -> str:
 
 
 def part_in(merged: Merged, record: Record) -> dict[str, Any]:
-    """A member's share of the evidence, and how far it disagrees with everybody else."""
+    """A member's share of the evidence, and how far it disagrees with the others."""
     places = [place for place, entry in enumerate(merged.entries) if entry[2] == record.digest]
     influence = merged.influence
     if not places or influence is None:
@@ -184,13 +184,13 @@ def status_of(agent: Agent, address: Callable[[Peer], str]) -> dict[str, Any]:
 
 
 def sums_of(sums: Sums, part: Participation) -> dict[str, Any]:
-    """The current round, who is missing, why it has stopped, and what cannot be known if only sums are opened."""
+    """The current round, the members it waits for, and why it has stopped."""
     about = sums.describe()
     return {**about, "why_not": about["why_not"] or part.why_not}
 
 
 def sum_lines(about: Mapping[str, Any]) -> list[str]:
-    """How far a group's sums are, and what cannot be known about them, in a few lines."""
+    """Lines on the progress of a group's sums, and on what they cannot show."""
     opened = f", {about['opened']} open over {', '.join(about['members'])}" if about.get("opened") else ", none open"
     text = about.get("text") or f"no sum can begin: {about.get('why_not')}"
     lines = [f"{text}{opened}", f"not known: {about.get('lost')}", f"instead: {about.get('instead')}"]
@@ -204,15 +204,17 @@ def sum_lines(about: Mapping[str, Any]) -> list[str]:
 
 
 def decisions_of(pool: Pool) -> dict[str, Any]:
-    """What the group has decided, in the order in which it is applied, and what it has not decided yet."""
-    decisions, roster = pool.decisions, pool.roster
+    """The group's decisions in the order in which they are applied, and its pending motions."""
+    decisions, overruled = pool.decisions, pool.decisions.overruled
     ballots = decisions.in_order()
     return {
         "version": "-".join(short(digest) for digest in decisions.version) or "as founded",
         "seats": len(roster.sitting),
-        "settled": [decided(ballot, pool) for ballot in ballots if ballot.settled],
+        "settled": [resolution_facts(ballot, pool) for ballot in ballots if ballot.settled],
         "pending": [
-            {**named(ballot), "needed": decisions.needed(ballot.motion)} for ballot in ballots if not ballot.settled
+            {**motion_facts(ballot), "needed": decisions.needed(ballot.motion)}
+            for ballot in ballots
+            if not ballot.settled
         ],
     }
 
@@ -220,17 +222,12 @@ def decisions_of(pool: Pool) -> dict[str, Any]:
 OVERRULED = "another decision came first, or it needs the vote of a key that was taken away at the same time"
 
 
-def decided(ballot: Ballot, pool: Pool) -> dict[str, Any]:
-    overruled = ballot.digest in pool.decisions.overruled
-    return {**named(ballot), "state": "overruled" if overruled else "in force"}
-
-
-def named(ballot: Ballot) -> dict[str, Any]:
+def motion_facts(ballot: Ballot) -> dict[str, Any]:
     return {"motion": ballot.name, "text": ballot.text, "votes": sorted(ballot.votes)}
 
 
 def accounts_of(pool: Pool) -> dict[str, Any]:
-    """What the posterior counts: distinct shards of seats that count, each once, in the prior or in a record."""
+    """The observations that the posterior counts, and any inconsistencies."""
     counted = accounts(pool)
     if pool.sums is not None:
         count = pool.merged().observations
@@ -244,13 +241,13 @@ def accounts_of(pool: Pool) -> dict[str, Any]:
 
 
 def approval_of(agent: Agent) -> dict[str, Any] | None:
-    """The own evidence that waits for somebody's approval."""
+    """The own evidence that awaits approval; None if there is none."""
     waiting = agent.awaiting
     return None if waiting is None else {"digest": waiting.posterior.digest, "observations": waiting.observations}
 
 
 def neighbour_of(agent: Agent, peer: Peer, address: str) -> dict[str, Any]:
-    """What is known of a neighbour: who it is, its charter and software, and whether it holds the same."""
+    """A neighbour's identity, charter and software, and whether it holds the same records."""
     last = agent.neighbours[peer]
     known: dict[str, Any] = {"member": member_name(agent, peer), "address": address}
     if last is None:
@@ -266,25 +263,25 @@ def neighbour_of(agent: Agent, peer: Peer, address: str) -> dict[str, Any]:
 
 
 def release_text(theirs: str, ours: str) -> str:
-    """Why two versions of decbayes should not stay in one group; empty if they may."""
+    """Why two versions of decbayes should not be in one group; empty if they may."""
     update = "update all agents, as other versions may merge to other bits"
     return f"runs decbayes {theirs}, this agent {ours}: {update}" if other_release(theirs, ours) else ""
 
 
 def member_name(agent: Agent, peer: Peer) -> str | None:
-    """The member that a neighbour has shown to be."""
+    """The member that a neighbour has proved to be; None if it has not."""
     who = agent.guests.get(peer)
     return agent.pool.roster.names.get(who) if who else None
 
 
 def about_members(pool: Pool, merged: Merged | None) -> dict[str, Any]:
-    """What is known of each member, with what the last merge has shown, and how far to believe that."""
+    """The members with the results of the last merge, and whether it is calibrated."""
     believed = {} if pool.belief is None else belief_description(pool.belief, pool)
     return {**members_description(pool, merged), **believed}
 
 
 def problems(status: Mapping[str, Any], charter: str) -> list[str]:
-    """Problems, most serious first."""
+    """Everything wrong in a status, most serious first."""
     neighbours, members = status.get("neighbours", []), status.get("members", {})
     waits = status.get("awaiting_approval")
     texts = {

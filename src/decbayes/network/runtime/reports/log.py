@@ -1,4 +1,4 @@
-"""One JSON object a line, for people and for programs; what floods is counted instead of repeated."""
+"""The log: one JSON object per line, for people and programs; repeated refusals are counted instead of logged."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from typing import IO, Any
 
 from decbayes.network.protocol.group.keys import AgentId
 
-# What zenoh itself has to say about links that it refuses or cannot make; the rest of its talk is for its developers.
+# zenoh's messages about links that it refuses or cannot make; its other messages are for its developers.
 CALLS = "zenoh::net::runtime::orchestrator"
 LINKS = ("zenoh_link_tls", "zenoh_link_tcp", "zenoh_link_commons", "zenoh_transport")
 ZENOH_LEVELS = ",".join(["error", *(f"{module}=warn" for module in LINKS), f"{CALLS}=debug"])
@@ -20,13 +20,13 @@ ZENOH_LINE = re.compile(rf"\S+\s+(?:WARN|ERROR)\s(?!.*{CALLS}).*?(?P<module>zeno
 NEIGHBOUR = r"configured peer \w+/(?P<endpoint>\S+?)"
 UNREACHABLE = re.compile(rf"\S+\s+DEBUG\s.*{CALLS}: Unable to connect to {NEIGHBOUR}! (?P<why>.*)")
 REACHED = re.compile(rf"\S+\s+DEBUG\s.*{CALLS}: Successfully connected to {NEIGHBOUR}")
-# Where in its own source zenoh has met with an error, on which link of its own, and when it tries again.
+# Parts of zenoh's errors that users do not need: source locations, internal links, times of retries.
 SOURCE = re.compile(r" at /\S+:\d+\.*\]?| on: TransportLinkUnicast.*| Retry in \S+$")
 NUMBERS = re.compile(r"\d+")
-# zenoh gives this hint for every failed handshake, whatever its cause.
+# zenoh adds this hint to every failed handshake, whatever its cause.
 MISLEADING = " Hint: increase the system open file limit."
 MOST_WARNINGS = 1000
-# What its library says of a neighbour's certificate, and what it means.
+# Errors of zenoh's TLS library about certificates, and what they mean.
 CERTIFICATES = (
     (re.compile("certificate.*UnknownIssuer"), "another authority has signed it"),
     (re.compile("certificate.*(?i:expired|not valid after)"), "it has expired, or this machine's clock is wrong"),
@@ -36,21 +36,21 @@ CERTIFICATES = (
 
 
 class Log:
-    """Lines to a stream. A stream that is full or gone loses lines, never the agent."""
+    """Writes lines to a stream. If the stream is full or gone, lines are lost but the agent continues."""
 
     def __init__(self, stream: IO[str], names: Mapping[AgentId, str]) -> None:
         self._stream, self.names = stream, names
         self._repeated: Counter[tuple[str, str]] = Counter()
-        # What zenoh says about links that it has refused, for the agent to count.
+        # zenoh's messages about refused links, for the agent to count.
         self.warnings: deque[str] = deque(maxlen=MOST_WARNINGS)
-        # Neighbours that do not answer, and why.
+        # Endpoints that cannot be reached, and why.
         self.unreachable: dict[str, str] = {}
-        # Told every line as well; must return at once.
+        # Called with every line; must return at once.
         self.listener: Callable[[dict[str, Any]], None] = lambda _: None
 
     @classmethod
     def on_stdout(cls, names: Mapping[AgentId, str]) -> "Log":
-        """Standard output for the log alone: zenoh writes its warnings there too, and these are diverted."""
+        """A log on standard output; zenoh's warnings, which go there too, are diverted."""
         import zenoh
 
         sys.stdout.flush()
@@ -65,7 +65,7 @@ class Log:
 
     def __call__(self, event: str, **fields: Any) -> None:
         if event == "refused":
-            # zenoh's messages about links are logged once per text: only they say what was wrong.
+            # Messages about links are logged once per text, since only the text says what was wrong.
             kind = fields["reason"], NUMBERS.sub("", fields["text"]) if fields["reason"] == "link" else ""
             self._repeated[kind] += 1
             if self._repeated[kind] > 1:
@@ -77,7 +77,7 @@ class Log:
         self.listener(line)
 
     def end_tick(self) -> None:
-        """Say how often a refusal was repeated since the last time."""
+        """Log the number of repeated refusals since the last call."""
         more: Counter[str] = Counter()
         for (reason, _), count in self._repeated.items():
             more[reason] += count - 1
@@ -100,12 +100,12 @@ def divert(reading: int, log: Log) -> None:
 
 
 def understand(line: str, log: Log) -> None:
-    """Keep what a line of zenoh's says about links that were refused, or could not be made."""
+    """Keep what a line of zenoh says about links that were refused or could not be made."""
     if (refused := ZENOH_LINE.match(line)) is not None:
         log.warnings.append(plain(refused["text"].replace(MISLEADING, "")))
     elif (call := UNREACHABLE.match(line)) is not None:
         why, before = plain(call["why"]), log.unreachable.get(call["endpoint"], "")
-        # The port on our side is another one each time, and no news.
+        # Our own port differs each time, so numbers are ignored.
         if NUMBERS.sub("", why) != NUMBERS.sub("", before):
             log.unreachable[call["endpoint"]] = why
     elif (call := REACHED.fullmatch(line)) is not None:
@@ -113,7 +113,7 @@ def understand(line: str, log: Log) -> None:
 
 
 def plain(error: str) -> str:
-    """An error of zenoh's without what only its developers can use, and with what it means."""
+    """An error of zenoh without details for developers, and with its meaning."""
     text = SOURCE.sub("", error).replace(": [", ": ")
     meaning = next((meaning for pattern, meaning in CERTIFICATES if pattern.search(text)), "")
     return f"{text} ({meaning})" if meaning else text
@@ -153,7 +153,7 @@ def listed(value: Any) -> Any:
 
 
 def sentence(line: Mapping[str, Any]) -> str:
-    """What happened; of events without a sentence their name, and why."""
+    """A log line as a sentence; events without one are given by name and reason."""
     event = str(line["event"])
     try:
         return SENTENCES[event].format_map({key: listed(value) for key, value in line.items()})

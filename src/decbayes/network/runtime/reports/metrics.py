@@ -1,4 +1,4 @@
-"""An agent's state for monitoring: Prometheus text at /metrics and a word at /health, on this machine only."""
+"""An agent's state for monitoring: Prometheus text at /metrics and health at /health, on this machine only."""
 
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,7 +13,7 @@ LOOPBACK = "127.0.0.1"
 
 
 class Metrics:
-    """Serves the newest status that it was given."""
+    """Serves the latest status."""
 
     def __init__(self, port: int) -> None:
         self.status: Status = {}
@@ -36,7 +36,7 @@ def handler(status: Callable[[], Status]) -> type[BaseHTTPRequestHandler]:
         def do_GET(self) -> None:
             description = status()
             if not is_local(self.headers.get("Host", "")):
-                # A web page that calls this machine by a name of its own must not read what is served here.
+                # Protects against DNS rebinding by web pages.
                 self._answer(403, "Ask for 127.0.0.1 or localhost.\n")
             elif self.path == "/metrics":
                 self._answer(200, metrics_text(description))
@@ -61,7 +61,7 @@ def handler(status: Callable[[], Status]) -> type[BaseHTTPRequestHandler]:
 
 
 def is_local(host: str) -> bool:
-    """Whether a request is for this machine by its usual names."""
+    """Whether a request addresses this machine by its usual names."""
     name, _, port = host.rpartition(":") if ":" in host else (host, "", "")
     return name in (LOOPBACK, "localhost") and (port.isdigit() or not port)
 
@@ -99,7 +99,7 @@ def lines(status: Status) -> Iterator[str]:
         yield from gauge(f"decbayes_member_{key}", about, values)
     decisions = status.get("decisions", {})
     motions: Values = [({"state": state}, len(decisions.get(state, ()))) for state in ("settled", "pending")]
-    overruled = sum(each.get("state") == "overruled" for each in decisions.get("settled", ()))
+    overruled = sum(motion.get("state") == "overruled" for motion in decisions.get("settled", ()))
     motions.append(({"state": "overruled"}, overruled))
     about = "What the group has decided, what it is deciding, and which decisions have no effect."
     yield from gauge("decbayes_motions", about, motions)

@@ -1,4 +1,4 @@
-"""What an agent shows on its page. The agent hands over what it knows anyway; whatever costs time has a thread here."""
+"""What an agent shows on its page. Expensive descriptions are made in a thread of their own."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -22,20 +22,20 @@ from decbayes.page import Page
 from decbayes.page.describing import described
 from decbayes.posterior import Posterior
 
-# After a description, the next one waits this many times as long: the page costs the agent a few hundredths at most.
+# The pause after a description, relative to its duration: the page takes at most a few percent of the agent's time.
 REST = 32.0
 LEAST_REST_SECONDS = 0.4
-# A neighbour that has said nothing for so long may be in trouble.
+# The silence after which a neighbour is shown as silent.
 SILENT_SECONDS = 5.0
 
-# Probabilities of matches take simulations; these are for when nothing has come in for so long.
+# The quiet time after which probabilities of matches are simulated.
 QUIET_SECONDS = 10.0
 
 Score = Callable[[Posterior], float]
-"""How well a posterior predicts data that is held back at this site."""
+"""How well a posterior predicts held-back data of this site."""
 
 Learn = Callable[[Alignment], Reliability]
-"""What margins are worth, as simulations of such sites teach it; refused where that would take long."""
+"""The reliability of margins, from simulations of similar sites; refused if that would take long."""
 
 
 class Watcher:
@@ -76,7 +76,7 @@ class Watcher:
             self._describe.submit(self._learn)
 
     def hear(self, line: Mapping[str, Any]) -> None:
-        """A line of the log; of neighbours that come and go `look` tells by name."""
+        """Show a line of the log; neighbours that come and go are shown by `look`, with their names."""
         if line["event"] == "linked":
             return
         event = {"event": line["event"], "member": line.get("member"), "text": sentence(line)}
@@ -85,24 +85,24 @@ class Watcher:
         self.page.tell(event)
 
     def due(self, root: bytes) -> bool:
-        """Whether what is held has changed since it was last shown, and it is time to show it: then `merge` follows."""
+        """Whether the records have changed since they were last shown and it is time to call `merge`."""
         if root == self._root or self._busy or time.monotonic() < self._next or not self.page.alive:
             return False
         self._busy = True  # here and not in `merge`, which may wait its turn for many ticks
         return True
 
     def lost(self) -> bool:
-        """Whether the page has just ended by itself; said once."""
+        """Whether the page has just ended by itself; True only once."""
         ended = not self._lost and not self.page.alive
         self._lost = self._lost or ended
         return ended
 
-    # In the thread of merges
+    # In the merging thread
 
     def merge(self, agent: Agent) -> None:
-        """Merge what is held; it is then described elsewhere."""
+        """Merge all records, to be described in another thread."""
         begin = time.process_time()
-        # Of a copy: what the agent knows of its own pool must not be worked out in two threads.
+        # A copy, because two threads must not use the agent's own pool.
         pool = agent.pool.as_of_now()
         self._root = pool.root
         try:
@@ -113,7 +113,7 @@ class Watcher:
             return
         self._describe.submit(partial(self._show, agent, merged, time.process_time() - begin))
 
-    # In a thread of its own: should it fail, nothing else does
+    # In a thread of its own, whose failure affects nothing else
 
     def _show(self, agent: Agent, merged: Merged, spent: float) -> None:
         begin = time.process_time()
@@ -131,16 +131,13 @@ class Watcher:
         self._rest(time.process_time() - begin)
 
     def _rest(self, spent: float) -> None:
-        """Wait in proportion to the processor's time that was spent, by all threads, as some have helped.
-
-        The first time that is mostly spent on loading.
-        """
+        """Pause in proportion to the processor time of all threads; the first time, which loads modules, briefly."""
         rest = max(REST * spent, LEAST_REST_SECONDS) if self._shown else LEAST_REST_SECONDS
         self._next, self._shown, self._busy = time.monotonic() + rest, True, False
 
 
 class Showing:
-    """Shows one merged posterior after another; the same things keep their numbers from one to the next."""
+    """Shows one merged posterior after another; components keep their numbers."""
 
     def __init__(self, page: Page, score: Score | None = None, learn: Learn | None = None) -> None:
         self._page, self._score, self._teach = page, score, learn
@@ -161,19 +158,19 @@ class Showing:
 
     @property
     def wants_to_learn(self) -> bool:
-        """Whether matches are shown whose probabilities are not known yet."""
+        """Whether shown matches still lack probabilities."""
         several = self._alignment is not None and len(self._alignment.posteriors) > 1
         return self._teach is not None and self._describe is not None and several
 
     def learn(self) -> None:
-        """Show the same once more, with probabilities of matches; once for each merge."""
+        """Show the last merge again, with probabilities of matches; once per merge."""
         describe, self._describe = self._describe, None
         if describe is None or self._teach is None or self._alignment is None:
             return
         try:
             describe(self._teach(self._alignment))
         except UNCOMPUTABLE:
-            return  # a simulation has failed, and margins stay
+            return  # a simulation has failed: margins are shown instead
 
     def _show(
         self,
@@ -189,9 +186,9 @@ class Showing:
         self._page.show("posterior", shown.posterior)
 
     def _followed(self, charter: Charter, merged: Merged) -> tuple[Posterior, Alignment | None]:
-        """The merge with its components numbered as before, where they can be followed."""
+        """The merge with its components numbered as before, as far as they can be followed."""
         alignment, before = merged.alignment, self._before
-        # Of a robust merge the alignment does not tell the sum.
+        # The alignment of a robust merge does not give its sum.
         if alignment is None or charter.rules.robust or not alignment.structure.resizable:
             return merged.posterior, alignment
         if before is not None and alike(before.structure, alignment.structure):
@@ -203,7 +200,7 @@ class Showing:
 
 
 def changes(before: Posterior, alignment: Alignment) -> Iterator[tuple[str, str]]:
-    """What has become of components since an earlier merge, by their numbers."""
+    """What happened to components since an earlier merge, by their numbers."""
     if alignment.lineage is None:
         return
     names = [*enumerate(ids_of(before)), *enumerate(ids_of(alignment.merged()))]
@@ -222,7 +219,7 @@ def changes(before: Posterior, alignment: Alignment) -> Iterator[tuple[str, str]
 
 
 def network_view(charter: Charter, status: Mapping[str, Any], left: Mapping[str, float]) -> dict[str, Any]:
-    """The members as this agent sees them: those it is linked with, those that have left, and those it has heard of."""
+    """All members as this agent sees them: linked ones, those that have left, and others."""
     linked = {
         str(neighbour["member"]): neighbour for neighbour in status["neighbours"] if neighbour["member"] is not None
     }
@@ -248,7 +245,7 @@ def network_view(charter: Charter, status: Mapping[str, Any], left: Mapping[str,
 
 
 def link_of(name: str, me: str, neighbour: Mapping[str, Any] | None, left: float | None) -> dict[str, Any]:
-    """How this agent is linked with a member just now."""
+    """How this agent is currently linked with a member."""
     if name == me:
         return {"link": "self"}
     if neighbour is None:

@@ -1,18 +1,18 @@
-"""A second list of what a store holds, kept by the database itself: entries that vanish without a trace are missed."""
+"""A second list of a store's entries, kept by database triggers, which shows if entries have vanished."""
 
 import sqlite3
 
-# The tables whose rows are listed, and what identifies a row.
+# The listed tables and their keys.
 LISTED = {"records": "origin", "proofs": "origin", "ballots": "motion"}
 TABLE = "CREATE TABLE inventory (kind, entry)"
-# A trigger inherits how its statement deals with conflicts, so that nothing here relies on that.
+# Triggers inherit the conflict handling of their statement, so they delete before they insert.
 FORGET = "DELETE FROM inventory WHERE kind = '{kind}' AND entry = {row}.{key};"
 NOTE = FORGET + " INSERT INTO inventory VALUES ('{kind}', NEW.{key});"
 ACTIONS = {"INSERT": NOTE, "UPDATE": NOTE, "DELETE": FORGET}
 
 
 def keep_inventory(transaction: sqlite3.Connection) -> None:
-    """Begin the list where there is none; triggers keep it up to date, in the transaction of each change."""
+    """Create the list if there is none; triggers keep it up to date in the transaction of each change."""
     if exists(transaction):
         return
     transaction.execute(TABLE)
@@ -29,12 +29,12 @@ def exists(connection: sqlite3.Connection) -> bool:
 
 
 def listed(connection: sqlite3.Connection) -> set[tuple[str, bytes]]:
-    """All entries that were written and never taken back."""
+    """All entries that were written and not deleted."""
     rows = connection.execute("SELECT kind, entry FROM inventory").fetchall() if exists(connection) else ()
     return {(kind, entry) for kind, entry in rows if kind in LISTED and isinstance(entry, bytes)}
 
 
 def vanished(connection: sqlite3.Connection) -> set[tuple[str, bytes]]:
-    """Entries that were written, never taken back, and are not there."""
+    """Listed entries that no longer exist."""
     stored = {(kind, row[0]) for kind, key in LISTED.items() for row in connection.execute(f"SELECT {key} FROM {kind}")}
     return listed(connection) - stored

@@ -1,4 +1,4 @@
-"""A store with a site's ledger before it: what is spent of persons' privacy is recorded before anything can be read."""
+"""A store that records spent privacy in the site's ledger before a part of an opening becomes durable."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from decbayes.privacy.releasing import Spending
 
 
 class Ledgered:
-    """Writes what a part of an opening spends into the ledger, once, and then the part into the store."""
+    """Writes the spending of an opening into the ledger, once, and then the part into the store."""
 
     def __init__(self, store: Store, ledger: Ledger) -> None:
         self._store, self.ledger = store, ledger
@@ -23,12 +23,12 @@ class Ledgered:
         self._store.put(items)
 
     def _spend(self, spending: Spending) -> None:
-        """A crash may have come between the ledger and the store: a release is recorded once."""
+        """Record spending once, even after a crash between the ledger and the store."""
         try:
             self.ledger.spend(spending, once=True)
         except (DecbayesError, OSError) as error:
             raise StoreFailed(f"{self.ledger.path}: {error}") from None
 
     def check(self, spending: Spending) -> None:
-        """Refuse what could not be spent, before others wait for it."""
+        """Refuse spending that the budget does not allow, before others wait for the part."""
         check_spending(self.ledger.path, spending, self.ledger.entries())

@@ -1,7 +1,7 @@
 """Orders to a running agent: written into its store, carried out once, and answered there.
 
-Whoever may write the store's file may give orders; nothing listens for them. An order that is given while the agent is
-down is done at its next start.
+Anyone who may write the store's file may give orders; nothing listens for them. Orders to a stopped agent are carried
+out at its next start.
 """
 
 import os
@@ -16,19 +16,19 @@ import msgspec
 from decbayes.errors import StoreFailed
 from decbayes.network.runtime.store.sqlite import SqliteStore, failures
 
-# How long whoever gives an order waits for the answer.
+# How long to wait for the answer to an order, and for a locked database.
 PATIENCE_SECONDS = 30.0
 BUSY_SECONDS = 10.0
 
 
 class Observe(msgspec.Struct, frozen=True, tag=True):
-    """Fit a file's data, and publish it beside what counts already."""
+    """Fit a file's data, and publish them in addition to earlier data."""
 
     path: str
 
 
 class Withdraw(msgspec.Struct, frozen=True, tag=True):
-    """Withdraw a file's data: the rest is fitted again, and no trace of it is left."""
+    """Withdraw a file's data: the rest is fitted again, so that no trace of them is left."""
 
     path: str
 
@@ -41,14 +41,14 @@ class Replace(msgspec.Struct, frozen=True, tag=True):
 
 
 class Retract(msgspec.Struct, frozen=True, tag=True):
-    """Withdraw all own evidence, for good."""
+    """Retract all own evidence, for good."""
 
 
 class Propose(msgspec.Struct, frozen=True, tag=True):
-    """Propose something, which is to vote for it.
+    """Propose something, which is also a vote for it.
 
-    The kinds: "add", "remove" and "rotate" for seats, change "rules", add "words", open an "epoch", "show" what
-    members have added to sums.
+    Kinds: "add", "remove" and "rotate" for seats, change "rules", add "words", open an "epoch", "show" what members
+    have added to sums.
     """
 
     kind: str
@@ -71,13 +71,13 @@ class Vote(msgspec.Struct, frozen=True, tag=True):
 
 
 class Take(msgspec.Struct, frozen=True, tag=True):
-    """Take in the resolutions and votes of a file that another member's store has given."""
+    """Take in resolutions and votes from a file that another member has exported."""
 
     path: str
 
 
 class Approve(msgspec.Struct, frozen=True, tag=True):
-    """Publish the evidence that waits for approval, if its digest begins like this one."""
+    """Publish the evidence that awaits approval, if its digest begins like this one."""
 
     name: str
     reason: str = ""
@@ -88,7 +88,7 @@ Order = Observe | Withdraw | Replace | Retract | Propose | Vote | Take | Approve
 
 
 def give(path: str | os.PathLike[str], order: Order) -> int:
-    """Write an order into an agent's store; its number there."""
+    """Write an order into an agent's store, and return its number."""
     if not Path(path).exists():
         raise StoreFailed(f"There is no store {path}.")
     with failures(Path(path)), closing(sqlite3.connect(path, timeout=BUSY_SECONDS)) as connection, connection:
@@ -110,8 +110,8 @@ def answer_to(path: str | os.PathLike[str], number: int, *, timeout: float = PAT
 
 
 def waiting(store: SqliteStore) -> list[tuple[int, Order]]:
-    """The orders that have not been answered, oldest first; one that cannot be read is answered at once."""
-    store.check_there()  # orders go into the file that has the name
+    """The unanswered orders, oldest first; unreadable ones are answered at once."""
+    store.check_there()  # others write orders into the file with this name
     with failures(store.path):
         rows = store.connection.execute("SELECT number, content FROM orders WHERE answer IS NULL ORDER BY number")
         unanswered = [(int(number), content) for number, content in rows.fetchall()]
@@ -130,26 +130,26 @@ def answer(store: SqliteStore, number: int, text: str) -> None:
 
 
 def observed_files(store: SqliteStore) -> dict[str, str]:
-    """The files that the agent was told to observe, and the names of their shards."""
+    """The files that the agent was ordered to observe, and the names of their shards."""
     with failures(store.path):
         return dict(store.connection.execute("SELECT name, shard FROM shards ORDER BY name").fetchall())
 
 
 def withdrawn(store: SqliteStore) -> frozenset[str]:
-    """Withdrawn shards: they do not count again if the agent is started with their files."""
+    """The withdrawn shards, which are skipped if the agent is started with their files."""
     with failures(store.path):
         return frozenset(shard for (shard,) in store.connection.execute("SELECT shard FROM withdrawn").fetchall())
 
 
 def remember(store: SqliteStore, path: str, shard: str) -> None:
-    """A file's data counts: it is observed at the next start too, without being named again."""
+    """Note that a file's data count: they are observed again at each start."""
     with store.transaction() as transaction:
         transaction.execute("INSERT OR REPLACE INTO shards VALUES (?, ?)", (path, shard))
         transaction.execute("DELETE FROM withdrawn WHERE shard = ?", (shard,))
 
 
 def forget(store: SqliteStore, shard: str) -> None:
-    """A shard was withdrawn."""
+    """Note that a shard was withdrawn."""
     with store.transaction() as transaction:
         transaction.execute("DELETE FROM shards WHERE shard = ?", (shard,))
         transaction.execute("INSERT OR REPLACE INTO withdrawn VALUES (?)", (shard,))

@@ -1,4 +1,4 @@
-"""What outlives the process: every version that was ever sent is on the disk first (SQLite, WAL, synchronous FULL)."""
+"""The durable store: every version is on disk before it is sent (SQLite, WAL, synchronous FULL)."""
 
 import os
 import sqlite3
@@ -10,8 +10,8 @@ from typing import IO, Any, TypeVar
 
 import msgspec
 
-from decbayes.base.writing import lock, write_whole
-from decbayes.errors import InvalidFile, Refused, StoreFailed
+from decbayes.base.writing import lock
+from decbayes.errors import Refused, StoreFailed
 from decbayes.network.protocol.effects import Saved
 from decbayes.network.protocol.group.ballots import open_ballot
 from decbayes.network.protocol.group.charter import Charter, abbreviated
@@ -19,15 +19,12 @@ from decbayes.network.protocol.group.decisions import Decisions
 from decbayes.network.protocol.group.keys import Identity, keyed
 from decbayes.network.protocol.group.motions import Ballot, Proof
 from decbayes.network.protocol.group.roster import Roster
-from decbayes.network.protocol.records.pool import Pool
 from decbayes.network.protocol.records.record import Envelope, Record
 from decbayes.network.protocol.records.verification import check_proof, open_record, open_signed, verify
 from decbayes.network.protocol.sums import Packet, SumPart, packet_from, sum_part_from
-from decbayes.network.runtime.reports.description import Answer, answered
-from decbayes.network.runtime.store._inventory import keep_inventory, listed, vanished
-from decbayes.posterior import Posterior
+from decbayes.network.runtime.store._inventory import keep_inventory, vanished
 
-# Raised whenever what is written changes, so that no decbayes reads what it does not understand.
+# Increased with every change of the format, so that no version of decbayes misreads a store.
 FORMAT = 3
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS agreement (
@@ -51,8 +48,8 @@ CREATE TABLE IF NOT EXISTS shards (name TEXT PRIMARY KEY, shard TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS withdrawn (shard TEXT PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS orders (number INTEGER PRIMARY KEY, content TEXT NOT NULL, answer TEXT);
 """
-# One row per origin, whatever it has said before: a write costs the same after a thousand versions as after one.
-# What is there already is written over: the disk may have damaged it, and it counts as durable from now on.
+# One row per origin, so that a write costs the same after a thousand versions as after one. An equal version is written
+# again, because the stored one may be damaged.
 PUT_RECORD = """
 INSERT INTO records VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (origin) DO UPDATE
 SET epoch = excluded.epoch, version = excluded.version, header = excluded.header,
@@ -63,11 +60,8 @@ PUT_PROOF = "INSERT OR REPLACE INTO proofs VALUES (?, ?, ?, ?, ?)"
 PUT_BALLOT = "INSERT OR REPLACE INTO ballots VALUES (?, ?, ?, ?)"
 PUT_PACKET = "INSERT OR REPLACE INTO packets VALUES (?, ?)"
 PUT_PLAYED = "INSERT OR REPLACE INTO played VALUES (?, ?)"
-# What was pending under an earlier version has lapsed, and is voted on again if it is still wanted.
+# Motions that were pending under an earlier version have lapsed.
 DROP_LAPSED = "DELETE FROM ballots WHERE NOT settled AND after <> ?"
-
-# A file of decisions may hold the prior of an epoch, but not all records of a group.
-MOST_FILE_BYTES = 1 << 30
 
 Item = TypeVar("Item")
 DAMAGED = (
@@ -96,10 +90,10 @@ Read = Callable[[Row, Roster], Item]
 
 
 class SqliteStore:
-    """One agent's records in a file: the newest of each origin, and proofs.
+    """One agent's records, proofs and ballots in a file.
 
-    A store belongs to one running agent; `read_only` opens it beside that agent. What is read is validated again, and
-    what does not pass is left out and counted in `damaged`: the agent hears of it anew from its neighbours. Records of
+    A store belongs to one running agent; `read_only` opens it beside that agent. Everything read is validated again;
+    invalid entries are skipped and counted in `damaged`, and the agent gets them again from its neighbours. Records of
     another epoch stay until newer ones replace them.
 
     >>> with network.SqliteStore("a.store", charter) as store:
@@ -126,9 +120,9 @@ class SqliteStore:
             raise
 
     def check_owner(self, identity: Identity) -> None:
-        """Refuse another site's store: its data and those of this one would be published as one.
+        """Refuse another site's store, since the data of both would be published as one.
 
-        The key that first `own`s it makes it a site's; one that replaces it has the same secret.
+        The first key that `own`s a store determines its site; a replacement key has the same secret.
         """
         with self.transaction() as transaction:
             owners = transaction.execute("SELECT site FROM owner").fetchall()
@@ -139,7 +133,7 @@ class SqliteStore:
             )
 
     def own(self, identity: Identity) -> None:
-        """Make it the store of this site, if it is nobody's yet: once all else is fine that an agent starts with."""
+        """Make it the store of this site if it has none yet; called after all other checks of a start."""
         self.check_owner(identity)
         with self.transaction() as transaction:
             transaction.execute(
@@ -147,7 +141,7 @@ class SqliteStore:
             )
 
     def put(self, items: Sequence[Saved]) -> None:
-        """Make records, proofs and ballots durable, all of them or none, or raise StoreFailed."""
+        """Make all items durable or none; StoreFailed if that is impossible."""
         with self.transaction() as transaction:
             for item in items:
                 if isinstance(item, Proof):
@@ -171,7 +165,7 @@ class SqliteStore:
         transaction.execute(PUT_BALLOT, (ballot.digest, after, ballot.settled, ballot.content))
 
     def load(self) -> list[Saved]:
-        """Everything that counts under the charter in force, for a new start of the agent."""
+        """Everything that counts under the charter in force, for the start of an agent."""
         with failures(self.path):
             self.damaged = len(vanished(self.connection))
             rows = self.connection.execute("SELECT * FROM records ORDER BY origin").fetchall()
@@ -186,7 +180,7 @@ class SqliteStore:
         return [*decisions.proofs.values(), *ballots, *records, *self._sums()]
 
     def _sums(self) -> list[Packet | SumPart]:
-        """Messages of sums, and this member's own part in them; a store of a group without them has none."""
+        """Sum messages and this member's part in sums; empty for groups without sums."""
         if self.charter.sums is None:
             return []
         with failures(self.path):
@@ -203,9 +197,9 @@ class SqliteStore:
                 self.damaged += 1
 
     def _ballots(self, pairs: Sequence[Row], votes: Sequence[Row], decisions: Decisions) -> list[Ballot]:
-        """What was decided, each resolution after those that it comes after; proofs are taken in on the way.
+        """The valid ballots, predecessors first; proofs are added to `decisions` on the way.
 
-        A proof against a key can be checked once the resolution that has seated the key is known.
+        A proof against a key can be checked only after the resolution that seated the key.
         """
         waiting, proofs, ballots = [*votes], [*pairs], list[Ballot]()
         while True:
@@ -213,12 +207,12 @@ class SqliteStore:
             proofs = [row for row in proofs if not self._take_proof(row, decisions)]
             waiting = [row for row in waiting if not self._take_ballot(row, decisions, ballots)]
             if len(waiting) + len(proofs) == before:
-                # Votes that come after something unknown have lapsed; a resolution does not.
+                # Pending votes with unknown predecessors have lapsed; resolutions cannot lapse.
                 self.damaged += len(proofs) + sum(bool(settled) for _, settled in waiting)
                 return ballots
 
     def _take_ballot(self, row: Row, decisions: Decisions, ballots: list[Ballot]) -> bool:
-        """Whether a row is done with: taken in, or damaged."""
+        """Whether a row is done: taken in, or damaged."""
         try:
             check_blobs(row[0])
             ballot = open_ballot(row[0], decisions)
@@ -251,7 +245,7 @@ class SqliteStore:
         self.close()
 
     def check_there(self) -> None:
-        """Refuse to go on with a file that was removed or replaced: what is written to it is gone with this process."""
+        """Refuse to continue with a file that was removed or replaced: everything written to it would be lost."""
         if hasattr(self, "_file") and file_at(self.path) != self._file:
             raise StoreFailed(f"{self.path} was removed or replaced while it was in use. {RESTART}")
 
@@ -278,7 +272,7 @@ class SqliteStore:
         self.connection.execute("PRAGMA journal_mode = WAL")
         self.connection.execute("PRAGMA synchronous = FULL")
         with self.transaction() as transaction:
-            # A file that may not be written is found out now: this is the one statement that writes at every start.
+            # The one statement that writes at every start: it fails if the file is not writable.
             transaction.execute(f"PRAGMA user_version = {FORMAT}")
             for statement in filter(str.strip, SCHEMA.split(";")):
                 transaction.execute(statement)
@@ -315,7 +309,7 @@ class SqliteStore:
             )
 
     def _sound(self, read: Read[Item], rows: Sequence[Row], members: Roster) -> list[Item]:
-        """What can be read; what is damaged is counted, and what belongs to another epoch or to nobody is passed by."""
+        """The valid rows; damaged ones are counted, and those of another epoch or of no seat are skipped."""
         records = []
         for row in rows:
             try:
@@ -323,7 +317,7 @@ class SqliteStore:
             except Refused as error:
                 self.damaged += error.reason not in ("fingerprint", "epoch", "membership", "words", "rules")
                 if error.reason == "rules":
-                    # It was published before the group agreed on these rules: whatever obeys them takes its place.
+                    # It was published before the group agreed on these rules; any version that obeys them replaces it.
                     self._unsound.add(row[0])
         return records
 
@@ -364,21 +358,21 @@ def proof_row(proof: Proof) -> Row:
 
 
 def site_of(identity: Identity) -> bytes:
-    """What a store knows a site by, whatever its present key."""
+    """How a store identifies a site, the same for all of its keys."""
     return keyed(identity.secret, b"decbayes store")
 
 
 def file_at(path: Path) -> tuple[int, int] | None:
-    """Which file has a name; None if none has."""
+    """Device and inode of the file at a path; None if there is none."""
     try:
-        found = path.stat()
+        status = path.stat()
     except (FileNotFoundError, NotADirectoryError):
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def locked(path: Path) -> IO[bytes]:
-    """Hold the store for this process: two agents on one store would use the same versions."""
+    """Lock the store for this process: two agents on one store would use the same versions."""
     file = path.with_name(f"{path.name}.lock").open("wb")
     try:
         lock(file)
@@ -389,7 +383,7 @@ def locked(path: Path) -> IO[bytes]:
 
 
 def address(path: Path, read_only: bool) -> str:
-    """SQLite writes beside a store even to read it, unless it is told that nobody else has it open."""
+    """The store's URI. SQLite writes files beside it even to read it, unless it is declared immutable."""
     if not read_only:
         return f"{path.absolute().as_uri()}?mode=rwc"
     closed = not path.with_name(f"{path.name}-wal").exists() and not os.access(path.absolute().parent, os.W_OK)
@@ -398,7 +392,7 @@ def address(path: Path, read_only: bool) -> str:
 
 @contextmanager
 def failures(path: Path) -> Iterator[None]:
-    """Turn what SQLite raises into one error that says which file is in trouble, and what to do."""
+    """Turn errors of SQLite into one that names the file and what to do."""
     try:
         yield
     except UnicodeDecodeError:
@@ -408,75 +402,3 @@ def failures(path: Path) -> Iterator[None]:
         kind = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
         remedy = REMEDIES.get(kind, DAMAGED)
         raise StoreFailed(f"{path}: {error}. {remedy}") from error
-
-
-def stored(path: str | os.PathLike[str], charter: Charter) -> Answer:
-    """The merged posterior of what an agent's store holds, whether the agent runs or not; what is damaged is named."""
-    pool, damage = stored_pool_and_damage(path, charter)
-    if not charter.rules.robust:
-        _ = pool.merged().parties
-    answer = answered(pool)
-    return Answer(answer.posterior, answer.description | ({"damaged": damage} if damage["entries"] else {}))
-
-
-def stored_parts(path: str | os.PathLike[str], charter: Charter) -> dict[str, Posterior]:
-    """What each member has contributed, by name, as an agent's store holds it."""
-    pool = stored_pool(path, charter)
-    if pool.charter.epoch is not None:
-        raise StoreFailed("A later epoch's parts lack the evidence of earlier ones; only the whole is available.")
-    if pool.sums is not None:
-        shown = {each.member: each.share.posterior for each in pool.sums.audited() if each.share is not None}
-        if not shown:
-            raise StoreFailed("Nobody has shown what it has added to the sums (`decbayes charter propose show`).")
-        return shown
-    records = pool.counted()
-    return {pool.roster.called(record.origin): record.posterior for record in records if record.posterior is not None}
-
-
-class BallotFile(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
-    """Resolutions and votes as a file, for groups without links."""
-
-    decbayes: str
-    ballots: tuple[bytes, ...]
-
-
-FILE_OF_BALLOTS = "decbayes decisions 3"
-
-
-def write_ballots(path: str | os.PathLike[str], pool: Pool) -> int:
-    """Write all that a store's agent knows to be decided or pending; returns how many motions these are."""
-    ballots = tuple(ballot.content for ballot in pool.decisions.in_order())
-    write_whole(Path(path), msgspec.msgpack.encode(BallotFile(FILE_OF_BALLOTS, ballots)))
-    return len(ballots)
-
-
-def read_ballots(path: Path) -> tuple[bytes, ...]:
-    """The ballots of a file, unchecked, in their order."""
-    if path.stat().st_size > MOST_FILE_BYTES:
-        raise InvalidFile(f"{path} has more than {MOST_FILE_BYTES:,} bytes; files of decisions are smaller.")
-    try:
-        file = msgspec.msgpack.decode(path.read_bytes(), type=BallotFile)
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        file = None
-    if file is None or file.decbayes != FILE_OF_BALLOTS:
-        raise InvalidFile(f"{path} holds no decisions of this version. `decbayes charter export` writes such a file.")
-    return file.ballots
-
-
-def stored_pool(path: str | os.PathLike[str], charter: Charter) -> Pool:
-    return stored_pool_and_damage(path, charter)[0]
-
-
-def stored_pool_and_damage(path: str | os.PathLike[str], charter: Charter) -> tuple[Pool, dict[str, Any]]:
-    """What a store holds; how many of its entries are damaged or gone, and which members have one that is not read."""
-    if not Path(path).exists():
-        raise StoreFailed(f"There is no store {path}.")
-    pool = Pool(charter)
-    with SqliteStore(path, charter, read_only=True) as store:
-        saved = store.load()
-        pool.restore(saved)
-        read = {item.origin for item in saved if isinstance(item, Record | Proof)}
-        # Without damage what is not read belongs to an earlier epoch.
-        unread = {origin for _, origin in listed(store.connection)} - read if store.damaged else set()
-        members = sorted(pool.roster.called(origin) for origin in unread if origin in pool.roster.names)
-        return pool, {"entries": store.damaged, "members": members}
