@@ -209,8 +209,12 @@ def decisions_of(pool: Pool) -> dict[str, Any]:
     ballots = decisions.in_order()
     return {
         "version": "-".join(short(digest) for digest in decisions.version) or "as founded",
-        "seats": len(roster.sitting),
-        "settled": [resolution_facts(ballot, pool) for ballot in ballots if ballot.settled],
+        "seats": len(pool.roster.sitting),
+        "settled": [
+            {**motion_facts(ballot), "state": "overruled" if ballot.digest in overruled else "in force"}
+            for ballot in ballots
+            if ballot.settled
+        ],
         "pending": [
             {**motion_facts(ballot), "needed": decisions.needed(ballot.motion)}
             for ballot in ballots
