@@ -13,11 +13,11 @@ import uvicorn
 
 from decbayes.page.server import LOOK_SECONDS, Board, application
 
-MOST_CONNECTIONS = 100  # at a time; further ones are turned away
+MOST_CONNECTIONS = 100  # at a time; further ones are refused
 
 
 def main(descriptor: int, host: str) -> None:
-    # Ctrl-C is for the agent. This process ends when the agent does, which closes its input.
+    # Ctrl-C is for the agent. This process ends with its input, which the agent closes.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(OSError):
         os.nice(5)  # the agent comes first
@@ -32,7 +32,7 @@ def main(descriptor: int, host: str) -> None:
 
 
 def read(board: Board) -> None:
-    """Store what arrives, and end the process with its input: browsers then see that the agent is gone."""
+    """Store messages, and end the process with its input, so that browsers see that the agent is gone."""
     for line in sys.stdin.buffer:
         board.take(json.loads(line))
     time.sleep(3 * LOOK_SECONDS)  # browsers still get the last news

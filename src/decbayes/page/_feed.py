@@ -1,4 +1,4 @@
-"""The agent's side of a page: it hands over the newest values and never waits."""
+"""The agent's side of a page, which hands over the newest values and never waits."""
 
 import json
 import secrets
@@ -17,14 +17,14 @@ from decbayes.base.arguments import is_loopback
 from decbayes.errors import TransportFailed
 
 LOOPBACK = "127.0.0.1"
-MOST_EVENTS = 1000  # that wait for the page; further ones are only counted
+MOST_EVENTS = 1000  # waiting for the page; further ones are only counted
 END_SECONDS = 2.0
-UNRECORDED = ("path", "metrics", "health")  # of use only while the page is live
+UNRECORDED = ("path", "metrics", "health")  # useful only while the page is live
 
 
 @dataclass(frozen=True)
 class PageAddress:
-    """Where a page is served: on loopback, or on another host for those who know the token."""
+    """The address of a page: on loopback, or on another host with a secret token in its path."""
 
     host: str = LOOPBACK
     port: int = 0
@@ -32,9 +32,9 @@ class PageAddress:
 
     @classmethod
     def parse(cls, words: Sequence[str], *, plain: bool | None = None) -> "PageAddress":
-        """An address from PORT or HOST:PORT; without either, any free port of this machine.
+        """An address from PORT or HOST:PORT; default: any free port of this machine.
 
-        `plain` is whether pages may be read along the way, None where a command has no such option.
+        `plain`: whether an unencrypted page beyond this machine is allowed; None if a command has no such option.
         """
         host, _, port = (words[0] if words else "0").rpartition(":")
         host = host.strip("[]") or LOOPBACK
@@ -52,16 +52,16 @@ class PageAddress:
 
     @property
     def path(self) -> str:
-        """The beginning of every address on the page."""
+        """The path under which the page is served."""
         return "/" if is_loopback(self.host) else f"/{self.token}/"
 
 
 class Page:
     """A page in a separate process, which ends with this one.
 
-    `show` replaces the value of a name, `tell` adds an event. Neither waits, whatever the page is doing; once its
-    process has ended they do nothing. With `record` all of it is also written to that file, one line per message.
-    `clock` has the seconds since the start, real ones by default.
+    `show` replaces the value of a name, `tell` adds an event. Neither ever waits; after the page's process has ended
+    they do nothing. With `record` all messages are also written to that file, one per line. `clock` returns the seconds
+    since the start.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Page:
         return self._thread.is_alive() and self._process.poll() is None
 
     def show(self, name: str, value: Any) -> None:
-        """Replace the value of a name by one that JSON can hold."""
+        """Replace the value of a name by a JSON value."""
         with self._changed:
             self._values[name] = value
             self._changed.notify()
@@ -110,11 +110,11 @@ class Page:
             self._changed.notify()
 
     def end(self, text: str) -> None:
-        """Say that nothing more will happen: browsers show the last state as final, also once the page is gone."""
+        """Announce the end: browsers show the last state as final, even after the page is gone."""
         self.show("ended", text)
 
     def close(self) -> None:
-        """Let the page show the last values, and end it."""
+        """Let the page show the last values, then end it."""
         with self._changed:
             self._closed = True
             self._changed.notify()
@@ -168,7 +168,7 @@ def listener(address: PageAddress) -> socket.socket:
 
 
 def url_host(host: str) -> str:
-    """The host as it is written in an address; this machine's name if it listens everywhere."""
+    """The host as written in a URL; this machine's name if the page listens on all interfaces."""
     if host in ("0.0.0.0", "::"):
         return socket.gethostname()
     return f"[{host}]" if ":" in host else host

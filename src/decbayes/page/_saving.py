@@ -1,4 +1,4 @@
-"""A page as one file: its last state with all that draws it, for mail, papers and archives. Loads nothing."""
+"""A page as one self-contained file: its last state with all code that draws it, for mail, papers and archives."""
 
 import json
 import re
@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 STATIC = Path(__file__).parent / "static"
-# In one file modules cannot name each other by their place, so they get names.
+# Modules in one file cannot import each other by path, so they get names.
 IMPORT = re.compile(r'from "\./(\w+)\.js"')
 KEPT = ("network", "history", "posterior", "details", "ended")
 
 
 class State(Protocol):
-    """What a page has shown last."""
+    """The last state of a page."""
 
     @property
     def values(self) -> dict[str, Any]: ...
@@ -24,7 +24,7 @@ class State(Protocol):
 def saved_page(state: State) -> str:
     """The page's last state as one HTML file."""
     values = {name: state.values[name] for name in KEPT if name in state.values}
-    # A name of a member must not end the script that holds it.
+    # Escaped, so that no member's name can close the script element.
     content = json.dumps({**values, "events": state.since(0)}, separators=(",", ":")).replace("<", "\\u003c")
     page = (STATIC / "index.html").read_text(encoding="utf-8")
     icon = data_address("image/svg+xml", (STATIC / "icon.svg").read_text(encoding="utf-8"))
@@ -40,7 +40,7 @@ def saved_page(state: State) -> str:
 
 
 def modules() -> dict[str, str]:
-    """Each module of the page by a name, as a data address."""
+    """The page's modules by name, as data URLs."""
     texts = {file.stem: file.read_text(encoding="utf-8") for file in sorted(STATIC.glob("*.js"))}
     return {
         f"decbayes/{name}": data_address("text/javascript", IMPORT.sub(r'from "decbayes/\1"', text))

@@ -1,14 +1,14 @@
-"""What the page shows, as JSON values: a merged posterior, and a whole group seen from outside.
+"""What the page shows, as JSON values: a merged posterior, or a whole group seen from outside.
 
     {"view", "noun", "unit", "set", "observations", "objective", "score", "sureness", "reason", "sites": [name …],
      "least", "components": [{"slot", "evidence", "share", "drawing",
                      "cells": [{"site", "evidence", "apart", "match", "close", "components"} …]} …],
      "duplicates": [[slot, slot] …], "unlike": [slot …]}
 
-`match` is the probability that the site's components belong there if `sureness` says so, else their margin in nats;
-`close` says that it deserves a look. Each drawing has its `kind`: words, image, point, numbers, profile or table.
-Components with fewer than `least` observations are counted and not drawn: they could describe single ones. Their
-evidence is null.
+`match` is the probability that the site's components belong there or, depending on `sureness`, their margin in nats;
+`close` marks close calls. The `kind` of a drawing is words, image, point, numbers, profile or table. Components with
+fewer than `least` observations are counted but not drawn, since they could describe single persons; their evidence is
+null.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -30,13 +30,13 @@ Drawing = dict[str, Any]
 
 HIDDEN: Drawing = {"kind": "hidden", "text": f"fewer than {LEAST:.0f} observations: not shown"}
 MOST_NUMBERS, MOST_COLUMNS, MOST_ENTRIES = 24, 16, 8
-# How many sites' versions of each component are drawn, those with the most evidence.
+# The number of sites whose version of a component is drawn, those with the most evidence.
 MOST_VERSIONS = 20
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What is shown at once, and what is fetched on a click: each site's version of a component."""
+    """What is shown at once, and what is fetched on a click: the sites' versions of a component."""
 
     posterior: dict[str, Any]
     details: dict[str, Any]
@@ -50,9 +50,9 @@ def described(
     reliability: Reliability | None = None,
     **more: Any,
 ) -> Shown:
-    """A merge and where it comes from, with probabilities of matches if known; `more` is shown next to it.
+    """A merge and the sites' parts in it, with probabilities of matches if known; `more` are further values.
 
-    Without an `alignment` nobody knows what single sites have contributed, and components are shown without sites.
+    Without an `alignment` the contributions of single sites are unknown, and components are shown without sites.
     """
     view = view_of(model)
     shown = {"view": view.name, "noun": view.noun, "unit": view.counted, "sites": [*sites], "least": LEAST, **more}
@@ -99,7 +99,7 @@ def components_of(
 
 
 def amount(evidence: Any) -> float | None:
-    """How much evidence there is; None if so little that its number is not shown."""
+    """The evidence; None if it is too little to be shown."""
     return rounded(evidence) if evidence >= LEAST else None
 
 
@@ -108,7 +108,7 @@ def if_enough(picture: Drawing, evidence: float) -> Drawing:
 
 
 def cells_of(findings: Findings) -> list[list[dict[str, Any]]]:
-    """For each slot the sites that put something there, most evidence first."""
+    """The sites with components in each slot, most evidence first."""
     coupled = findings.sets[0]
     shared, sure = findings.shared[coupled], findings.sureness[coupled]
     fillings, evidence = reading.fillings(findings.alignment, coupled), shared.evidence
@@ -132,7 +132,7 @@ def cells_of(findings: Findings) -> list[list[dict[str, Any]]]:
 
 
 def versions(view: View, alignment: Alignment, evidence: Array, slots: Sequence[int]) -> dict[str, Any]:
-    """What each site has put into each slot, drawn like the merge itself."""
+    """Each site's version of each component, drawn like the merge itself."""
     pictures: dict[int, list[Drawing]] = {}
     by_slot: dict[str, Any] = {}
     for slot in slots:
@@ -147,7 +147,7 @@ def versions(view: View, alignment: Alignment, evidence: Array, slots: Sequence[
 
 
 def drawings(view: View, posterior: Posterior, filled: Collection[int] = ()) -> list[Drawing]:
-    """One drawing per component. Scales are those of `filled` components, if given."""
+    """One drawing per component, on the scales of the `filled` components, if given."""
     parts = view.parts(posterior, shape=view.shape(posterior, guess=True))
     drawn = [drawing(part) for part in parts]
     scaled = [
@@ -208,13 +208,13 @@ def column(value: Interval | Shares) -> Drawing:
 
 
 def column_range(columns: Sequence[Drawing]) -> tuple[float, float]:
-    """The scale that all classes share."""
+    """The common scale of all classes."""
     low, high = (end([column.get(key, 0.0) for column in columns]) for end, key in ((min, "low"), (max, "high")))
     return (0.0, 1.0) if low >= 0.0 and high <= 1.0 else (low, high)
 
 
 def entries(row: Row) -> list[list[str]]:
-    """Plain values as pairs of texts."""
+    """Plain values as pairs of strings."""
     return [[str(name), value_text(value, four_digits, MOST_ENTRIES)] for name, value in row.items()][:MOST_NUMBERS]
 
 
@@ -223,18 +223,18 @@ def listed(values: Any) -> list[float]:
 
 
 def finite(value: float) -> float | None:
-    """The value, None if there is nothing to compare with."""
+    """The value; None if there is nothing to compare with."""
     return rounded(value) if np.isfinite(value) else None
 
 
 def rounded(value: Any) -> float:
-    """Four digits, since a picture shows no more; 0 for infinity, which JSON does not have."""
+    """The value to four digits, which is enough for a picture; 0 for infinity, which JSON does not have."""
     number = float(value)
     return float(f"{number:.4g}") if np.isfinite(number) else 0.0
 
 
 Versions = Mapping[str, Mapping[str, int]]
-"""For each agent the version of each site that it has."""
+"""The versions that each agent has, by site."""
 
 Links = Sequence[tuple[str, str]]
 
@@ -254,7 +254,7 @@ def outside_view(group: str, model: str, members: Sequence[Mapping[str, Any]], l
 
 
 class Arrivals:
-    """Reports which records have arrived where since the last time, and through which neighbour."""
+    """Reports which records have arrived at which agents since the last call, and through which neighbour."""
 
     def __init__(self) -> None:
         self._before: Versions = {}

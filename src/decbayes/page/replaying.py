@@ -1,4 +1,4 @@
-"""A recorded page, shown again: at its own speed, faster, or its last state as one file."""
+"""Shows a recorded page again, at any speed, or writes its last state as one file."""
 
 import json
 import time
@@ -16,7 +16,7 @@ FIELDS = {"seconds", "values", "events", "missed"}
 
 
 def messages(recording: Path) -> Iterator[dict[str, Any]]:
-    """What a page was given, message by message, with the seconds since its start."""
+    """The recorded messages of a page, with the seconds since its start."""
     with recording.open(encoding="utf-8", errors="replace") as lines:
         for number, line in enumerate(lines):
             try:
@@ -32,7 +32,7 @@ def messages(recording: Path) -> Iterator[dict[str, Any]]:
 
 
 class Replay:
-    """Shows a recording again on a page of its own, `speed` times as fast."""
+    """Shows a recording on a new page, `speed` times as fast."""
 
     def __init__(self, recording: Path, address: PageAddress, speed: float = 1.0) -> None:
         self._messages, self._speed, self._now = messages(recording), speed, 0.0
@@ -42,7 +42,7 @@ class Replay:
         self.page = Page(address, clock=lambda: self._now)
 
     def run(self) -> None:
-        """Show each message when it came."""
+        """Show each message at its recorded time."""
         began, message = time.monotonic(), self._first
         while message is not None:
             time.sleep(max(0.0, began + message["seconds"] / self._speed - time.monotonic()))
@@ -55,7 +55,7 @@ class Replay:
 
 
 def last_state(recording: Path) -> str:
-    """What a recording ends with, as one HTML file."""
+    """The last state of a recording as one HTML file."""
     board = Board()
     for message in messages(recording):
         board.take(message)

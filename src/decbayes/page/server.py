@@ -1,4 +1,4 @@
-"""What browsers get: the page's files, the newest values as server-sent events, and answers to monitoring requests."""
+"""Serves the page's files, the newest values as server-sent events, and monitoring requests."""
 
 import asyncio
 import json
@@ -20,13 +20,13 @@ from starlette.staticfiles import StaticFiles
 from decbayes.base.arguments import is_loopback
 from decbayes.page._saving import STATIC, saved_page
 
-LOOK_SECONDS = 0.2  # between two looks for news
-BEAT_SECONDS = 2.0  # between two messages at most, so that a lost connection is noticed
-# These travel in the stream. For the others it only says that they have changed, and the browser asks for them.
+LOOK_SECONDS = 0.2  # between two checks for news
+BEAT_SECONDS = 2.0  # the most between two messages, so that a lost connection is noticed
+# Values sent in the stream; for others it only announces changes, and the browser fetches them.
 STREAMED = ("network", "history", "ended")
 ASKED_FOR = ("posterior",)
 HEADERS = {
-    # Nothing is loaded from elsewhere, nothing is written into the page as code, nobody else may frame it.
+    # Nothing is loaded from elsewhere, no inline code runs, and no other page may frame this one.
     "Content-Security-Policy": "default-src 'self'; img-src 'self' data:; "
     "frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
     "Cache-Control": "no-store",
@@ -42,9 +42,9 @@ CURVES = ("observations", "objective", "components", "sites", "score")
 
 
 class Board:
-    """The newest value of each name, the last events and the history. One thread writes, any may read.
+    """The newest value of each name, the last events and the history. One thread writes, any thread may read.
 
-    `numbers` has a number per name that grows whenever the value changes.
+    `numbers` has a number per name that increases whenever the value changes.
     """
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class Board:
             self._tell(event)
 
     def since(self, seen: int, most: int = 100) -> list[dict[str, Any]]:
-        """The newest events after event number `seen`, `most` of them at most."""
+        """The newest events after number `seen`, at most `most`."""
         return [event for event in list(self.events)[-most:] if event["number"] > seen]
 
     def _put(self, name: str, value: Any) -> None:
@@ -94,7 +94,7 @@ class Board:
 
 
 def application(board: Board, host: str) -> Starlette:
-    """The page, under the board's path; on loopback, only for requests to a loopback name."""
+    """The page under the board's path; on loopback, only for requests to a loopback name."""
 
     async def stream(_: Request) -> Response:
         return StreamingResponse(messages(board), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
@@ -130,7 +130,7 @@ def application(board: Board, host: str) -> Starlette:
 
 
 class Guarded:
-    """Checks the token if there is one, and sets the headers of every answer."""
+    """Checks the host name and token, and sets the headers of every answer."""
 
     def __init__(self, app: Any, board: Board, loopback: bool) -> None:
         self._app, self._board, self._loopback = app, board, loopback
@@ -153,10 +153,7 @@ class Guarded:
 
 
 def called_loopback(scope: Any) -> bool:
-    """Whether the browser used a loopback name.
-
-    Otherwise another website could point its own name to loopback and read the page.
-    """
+    """Whether the browser used a loopback name; otherwise another website could read the page by DNS rebinding."""
     names = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
     return len(names) == 1 and is_loopback(PORT.sub("", names[0]).strip("[]"))
 
@@ -174,7 +171,7 @@ def with_headers(send: Any) -> Any:
 
 
 async def messages(board: Board) -> AsyncIterator[str]:
-    """The stream of one browser. If it is slow, this waits and then sends the newest values: nothing piles up."""
+    """The stream of one browser. A slow browser gets only the newest values, so nothing piles up."""
     seen: dict[str, int] = {}
     events_seen, spoken = 0, 0.0
     yield "retry: 1000\n\n"
@@ -194,7 +191,7 @@ async def messages(board: Board) -> AsyncIterator[str]:
 
 
 def news(board: Board, name: str, seen: dict[str, int]) -> bool:
-    """Whether there is a newer value than the one seen last; it then counts as seen."""
+    """Whether a value is newer than the one last seen, which is updated."""
     number = board.numbers.get(name, 0)
     changed = number > seen.get(name, 0)
     seen[name] = number

@@ -1,4 +1,4 @@
-// Elements without markup in strings: names and words come from other members, and never become code.
+// Creates elements without markup in strings: names and words from other members never become code.
 const SVG = "http://www.w3.org/2000/svg";
 
 export const byId = (id) => document.getElementById(id);
@@ -24,7 +24,7 @@ function filled(node, properties, children) {
   return node;
 }
 
-// One child per item, in order. Children that are there stay what they are, so that nobody loses the focus.
+// One child per item, in order. Existing children are kept, so that the focus is not lost.
 export function keyed(parent, items, key, create, update) {
   const there = new Map([...parent.children].map((child) => [child.dataset.key, child]));
   let place = parent.firstElementChild;

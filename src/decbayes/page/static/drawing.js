@@ -83,7 +83,7 @@ export function drawBlobs(picture, drawings, own = -1, labels = null) {
   );
 }
 
-// The least, middle and largest value along each side of the map, and what is measured there.
+// The smallest, middle and largest value along each axis of the map, and the axis labels.
 function ticks(names, across, along, at) {
   const three = ([from, to]) => [from, (from + to) / 2, to];
   const below = three(across).map((value, index) => svg("text", { class: "tick", x: at([value, 0])[0], y: 408, "font-size": 13 }, index === 1 ? `${names[0]}: ${number(value)}` : number(value)));

@@ -48,7 +48,7 @@ function fillCurve(curve, name) {
   ["0 s", clock(end / 2), `${clock(end)} since the start`].forEach((text, index) => setText(axis.children[index], text));
 }
 
-// After a reconnection the last events come again.
+// After a reconnection the last events are sent again.
 export function forgetEvents() {
   lines = [];
   marks = [];

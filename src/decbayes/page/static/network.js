@@ -1,7 +1,7 @@
-// Members and links: a picture for a glance, a table for everything else.
+// Members and links: a picture for an overview, a table with all details.
 import { ago, byId, count, keyed, percent, plural, setText, svg, el } from "./dom.js";
 
-const FEW = 14; // up to so many names stand beside their nodes; further ones point outwards
+const FEW = 14; // up to this many names are beside their nodes; with more members names point outwards
 const TRAVEL = { duration: 900, easing: "ease-in-out" };
 const MOST_TRAVELLERS = 24;
 const still = matchMedia("(prefers-reduced-motion: reduce)");
@@ -41,7 +41,7 @@ function kindOf(member) {
   return member.link;
 }
 
-// What somebody has to do stands at the top: problems, flags, approvals, motions that lack votes.
+// Whatever needs action is at the top: problems, flags, approvals, motions that lack votes.
 function drawAttention(problems, pending) {
   const waiting = pending.map((each) => `Vote: ${each.text}? ${each.votes.length} of ${each.needed} votes so far (${each.votes.join(", ")}). decbayes tell vote STORE ${each.motion}`);
   byId("attention").hidden = !problems.length && !waiting.length;
@@ -91,7 +91,7 @@ function radii(width, height, dense) {
   return dense ? [width / 2 - margin, height / 2 - margin] : [width / 2 - margin - 10, height / 2 - 50];
 }
 
-// The one who tells is in the middle; where somebody looks from outside, all are on the ring.
+// The viewing agent is in the middle; without one, all members are on the ring.
 function placed(network, width, height, dense) {
   const found = new Map();
   const ring = network.members.filter((member) => member.name !== network.viewpoint);
@@ -143,7 +143,7 @@ function set(node, attributes) {
   for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
 }
 
-// Versions begin anywhere: after a lost disk none must be used twice. Their last digits tell them apart.
+// Version numbers start at random, so that none is used twice after a lost disk; the last digits tell them apart.
 const shortVersion = (version) => (version === undefined ? "–" : version > 9999 ? `…${String(version).slice(-4)}` : String(version));
 
 const WORDS = { self: "this agent", up: "up", silent: "linked, silent", gone: "gone", starting: "starting", known: "known through others", unheard: "nothing published yet", excluded: "excluded" };

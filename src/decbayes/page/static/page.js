@@ -1,11 +1,11 @@
-// Listens to the agent, and draws the newest values, a few times a second at most.
+// Listens to the agent and draws the newest values, at most a few times a second.
 import { byId, saved, setText } from "./dom.js";
 import { drawAlignment } from "./alignment.js";
 import { addEvents, drawHistory, forgetEvents } from "./history.js";
 import { drawNetwork, travel } from "./network.js";
 import { drawFailure, drawPosterior } from "./posterior.js";
 
-const LATE_SECONDS = 6; // after so long without news something is wrong
+const LATE_SECONDS = 6; // silence after which something is wrong
 const waiting = new Map();
 let heard = 0;
 let ended = "";
@@ -35,11 +35,11 @@ function listen() {
   on("posterior", ask);
   on("ended", (text) => { ended = text; showState(); });
   on("events", (told) => { for (const event of told.events.slice(-8)) travel(event); addEvents(told); });
-  // A page that was left must not keep a connection.
+  // A page that was left must not keep its connection.
   addEventListener("pagehide", () => source.close());
 }
 
-// Posteriors are fetched: a slow browser asks again after drawing, and gets the newest one then.
+// Posteriors are fetched: a slow browser asks again after drawing, and then gets the newest one.
 async function ask() {
   if (asking) { again = true; return; }
   asking = true;

@@ -9,7 +9,7 @@ export function matchText({ match }, sureness) {
   return sureness === "probability" ? `belongs here with probability ${percent(match)}` : `the next best slot is ${number(match)} nats worse`;
 }
 
-// Evidence that is too small to be shown has no number.
+// Evidence that is too little to be shown has no number.
 export const amount = (evidence, posterior, text = count) => (evidence === null ? `fewer than ${posterior.least}` : text(evidence));
 
 export const byName = (sites) => [...sites.keys()].sort((a, b) => natural(sites[a], sites[b]));
@@ -60,7 +60,7 @@ function summarise(posterior) {
   else setText(line, `${plural(components.length, posterior.noun)} from ${plural(observations, "observation")} of ${plural(sites.length, "site")}. Choose one to see what each site contributed.`);
 }
 
-// Private sums do not say how many observations are behind them.
+// Private sums do not reveal the number of observations.
 function asAWhole({ components, noun, observations }) {
   const what = components.length ? plural(components.length, noun) : "The posterior";
   return observations ? `${what} from ${plural(observations, "observation")},` : what;
