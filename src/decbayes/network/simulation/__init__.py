@@ -1,4 +1,4 @@
-"""Many agents in one process, on a simulated network: the same agents, every fault, every step checked."""
+"""Many real agents in one process, on a simulated network with every kind of fault; every step is checked."""
 
 from decbayes.network.simulation.schedule import History, HistoryPlan, run_history
 from decbayes.network.simulation.simulator import Simulation, Weather

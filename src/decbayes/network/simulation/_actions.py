@@ -1,4 +1,4 @@
-"""What can happen to a site of a simulated group: data, faults, attacks, and what members decide about each other."""
+"""What can happen to a site of a simulated group: new data, faults, attacks, and decisions about members."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -25,8 +25,8 @@ Action = Callable[["History", SimulatedSite], None]
 
 
 def observe(history: "History", site: SimulatedSite) -> None:
-    """New data, or data that was observed before and must not count again."""
-    # What was withdrawn is not observed again: a later shard has another name, as it has other content.
+    """Observe new data, or data that were observed before and must not count again."""
+    # Withdrawn data are not observed again: a later shard has other content and hence another name.
     shard = f"shard {int(history.rng.integers(SHARDS)) + len(site.withdrawn)}"
     while shard in site.withdrawn:
         shard += "'"
@@ -35,7 +35,7 @@ def observe(history: "History", site: SimulatedSite) -> None:
 
 
 def refine(history: "History", site: SimulatedSite) -> None:
-    # A traitor that has been reminded of what it invented has no data for it.
+    # A traitor that is reminded of invented shards has no data for them.
     if site.agent is not None and site.agent.evidence.shards <= site.shards.keys():
         history.simulation.perform(site, site.agent.refine(rng=history.rng))
 
@@ -62,7 +62,7 @@ def withdraw(history: "History", site: SimulatedSite) -> None:
 
 
 def decide(history: "History", site: SimulatedSite) -> None:
-    """A site's owner votes for something that is pending, or proposes something."""
+    """A site's owner votes for a pending motion, or proposes one."""
     agent = site.agent
     if agent is None or not history.plan.decides:
         return
@@ -78,7 +78,7 @@ def decide(history: "History", site: SimulatedSite) -> None:
 
 
 def convene(history: "History", site: SimulatedSite) -> None:
-    """A meeting: many sites vote for the same within one step, so that something is settled."""
+    """Many sites vote for the same question within one step, so that something is settled."""
     running = history.simulation.running
     if site.agent is None or not history.plan.decides or not running:
         return
@@ -92,7 +92,7 @@ def convene(history: "History", site: SimulatedSite) -> None:
 
 
 def vote_twice(history: "History", site: SimulatedSite) -> None:
-    """A traitor signs two votes under one number, for different things, and shows them to different sites."""
+    """A traitor signs two votes for different questions under one number, and sends them to different sites."""
     simulation, traitor = history.simulation, history.simulation.sites[0]
     if traitor.agent is None or traitor.agent.standing or not history.plan.decides:
         return
@@ -108,7 +108,7 @@ def vote_twice(history: "History", site: SimulatedSite) -> None:
 
 
 def vote_with_an_old_key(history: "History", site: SimulatedSite) -> None:
-    """A thief votes with a key that was replaced, for whatever is pending."""
+    """A thief votes for all pending motions with a replaced key."""
     stolen = [key for key in history.keys_of(site)[:-1] if key.id in site.keys]
     if not stolen or site.agent is None or site.agent.pool.roster.sitting.get(site.seat) == stolen[-1].id:
         return
@@ -121,7 +121,7 @@ def vote_with_an_old_key(history: "History", site: SimulatedSite) -> None:
 
 
 def complete_with_an_old_key(history: "History", site: SimulatedSite) -> None:
-    """A thief completes with a key that was replaced what was put to the vote before, and shows it to some sites."""
+    """A thief completes earlier motions with a replaced key, and sends them to some sites."""
     running = history.simulation.running
     stolen = {key.id: key for key in history.keys_of(site)[:-1] if key.id in site.keys and key is not site.identity}
     if not stolen or site.agent is None or site.agent.standing:
@@ -142,7 +142,7 @@ def complete_with_an_old_key(history: "History", site: SimulatedSite) -> None:
 
 
 def tamper_with_a_vote(history: "History", site: SimulatedSite) -> None:
-    """Votes arrive that nobody has signed, or for another motion than was signed."""
+    """Votes arrive that nobody has signed, or that were signed for another motion."""
     if site.agent is None:
         return
     decisions, running = site.agent.pool.decisions, history.simulation.running
@@ -164,7 +164,7 @@ def back_up(history: "History", site: SimulatedSite) -> None:
 
 
 def restore_backup(history: "History", site: SimulatedSite) -> None:
-    """The disk fails, and an old copy takes its place."""
+    """The disk fails and is replaced by an old copy."""
     if site.agent is not None and site.backup:
         history.simulation.restore_backup(site)
         history.simulation.start(site)
@@ -181,7 +181,7 @@ def crash(history: "History", site: SimulatedSite) -> None:
 
 
 def lose_disk(history: "History", site: SimulatedSite) -> None:
-    """The machine burns down and is replaced; the data is still there."""
+    """The machine is lost and replaced; the data still exist."""
     if site.agent is not None:
         history.simulation.lose_disk(site)
         history.simulation.start(site)
@@ -192,7 +192,7 @@ def fill_disk(history: "History", site: SimulatedSite) -> None:
 
 
 def cut(history: "History", site: SimulatedSite) -> None:
-    """A partition: no link between two halves."""
+    """Cut all links between two random halves."""
     half = history.rng.random(len(history.simulation.sites)) < 0.5
     history.simulation.connect({(a, b) for a, b in history.simulation.links if half[a] == half[b]})
 
@@ -202,7 +202,7 @@ def heal(history: "History", site: SimulatedSite) -> None:
 
 
 def replay(history: "History", site: SimulatedSite) -> None:
-    """An old message arrives once more, perhaps at somebody else."""
+    """An old message arrives again, perhaps at another site."""
     overheard = history.simulation.overheard
     if overheard:
         history.simulation.inject(site, overheard[int(history.rng.integers(len(overheard)))])
@@ -218,7 +218,7 @@ def forge(history: "History", site: SimulatedSite) -> None:
 
 
 def tamper(history: "History", site: SimulatedSite) -> None:
-    """A version that its origin has not signed arrives at somebody who has not heard of it, or of its number, yet."""
+    """A version with a forged signature arrives at a site that does not know this version yet."""
     newest, running = site.disk.newest(), history.simulation.running
     unaware = [other for other in running if newest is not None and not knows(other, newest)]
     if newest is not None and unaware:
@@ -237,7 +237,7 @@ def knows(site: SimulatedSite, record: Record) -> bool:
 def betray(history: "History", site: SimulatedSite) -> None:
     """A traitor signs something else under a version that it has used, and sends it to one site.
 
-    Where it can, to somebody who has not heard of the first; then nobody but all of them together can know.
+    If possible that site does not know the first one, so that only all sites together can notice.
     """
     simulation, traitor = history.simulation, history.simulation.sites[0]
     newest = traitor.disk.newest()
@@ -255,7 +255,7 @@ def betray(history: "History", site: SimulatedSite) -> None:
 
 
 def exaggerate(history: "History", site: SimulatedSite) -> None:
-    """A liar signs a version that holds a thousand times the evidence it states, and sends it to one site."""
+    """A liar signs a version with a thousand times the evidence that it states, and sends it to one site."""
     simulation, liar = history.simulation, history.simulation.sites[0]
     newest = liar.disk.newest()
     if newest is None or newest.posterior is None or not simulation.running:

@@ -1,4 +1,4 @@
-"""What must hold in every simulated run, checked after every single event and at the end."""
+"""The guarantees of the protocol, checked after every event of a simulation and at its end."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,12 +21,15 @@ if TYPE_CHECKING:
 
 
 class Ledger:
-    """What no agent knows: the versions and votes that each origin has made durable, and those that sites have seen.
+    """A global view that no agent has: which versions and votes each origin has made durable, and what sites have seen.
 
-    After each event: versions never regress at any site; nobody holds a version or a vote that its origin had not made
-    durable first; no origin uses a version twice; no honest origin is excluded; nobody excluded comes back; what is
-    settled stays settled; what is in force is what a count by hand gives; and what the posterior counts are distinct
-    shards of seats that count, each once, in the prior or in a record.
+    After each event it checks:
+
+    1. Versions never regress at any site.
+    2. Nobody holds a version or a vote that its origin had not made durable first.
+    3. No honest origin uses a version twice or is excluded, and nobody excluded comes back.
+    4. Settled resolutions stay settled, and the charter in force is that of an independent recount.
+    5. The posterior counts each shard of a counting seat once, in the prior or in a record.
     """
 
     def __init__(self, charter: Charter) -> None:
@@ -42,7 +45,7 @@ class Ledger:
         self._recount = Recount(charter)
 
     def written(self, site: int, owner: AgentId, item: Saved) -> None:
-        """A site has written to its disk; if the record or vote is its own, it may now be sent."""
+        """Note that a site has written to its disk; its own records and votes may now be sent."""
         self._written.setdefault(site, Sight()).add(item)
         if isinstance(item, Ballot):
             self._votes |= {vote.digest for vote in item.votes.values() if vote.origin == owner}
@@ -56,7 +59,7 @@ class Ledger:
         self._genuine.add((record.origin, record.version, record.digest))
 
     def betray(self, signed: Record | Vote) -> None:
-        """A traitor has signed something else under a number that it has used."""
+        """Note that a traitor has signed something else under a number that it has used."""
         self.traitors.add(signed.origin)
         if isinstance(signed, Record):
             self._genuine.add((signed.origin, signed.version, signed.digest))
@@ -64,18 +67,18 @@ class Ledger:
             self._votes.add(signed.digest)
 
     def steal(self, vote: Vote) -> None:
-        """A thief has signed a vote with a key that was replaced."""
+        """Note that a thief has signed a vote with a replaced key."""
         self._votes.add(vote.digest)
         self._stolen.add(vote.digest)
 
     def replaced(self, site: "SimulatedSite", backup: Sequence[Saved]) -> None:
-        """A site's disk is lost, or an old copy has taken its place."""
+        """Note that a site's disk is lost, or replaced by an old copy."""
         self._written[site.number] = Sight()
         for item in backup:
             self._written[site.number].add(item)
 
     def started(self, site: "SimulatedSite") -> None:
-        """A site starts: it must know again all that its disk had acknowledged."""
+        """Check a starting site: it must know everything that its disk had acknowledged."""
         written = self._written.get(site.number, Sight())
         assert site.agent is not None
         opened = site.agent.charter.opened
@@ -103,7 +106,7 @@ class Ledger:
         seen.excluded |= pool.proofs.keys()
         if pool.records.keys() & pool.proofs.keys():
             raise Violation(f"site {site.number} counts an excluded origin")
-        # A traitor's record may repeat shards of the prior. It is refused once its seat, and they, count again.
+        # A traitor's record may repeat shards of the prior; it is refused once its seat counts again.
         known = (seen.versions.keys() & pool.roster.keys.keys()) - seen.excluded - self.traitors
         if known - pool.records.keys():
             raise Violation(f"site {site.number} has lost what it knew of an origin")
@@ -118,7 +121,7 @@ class Ledger:
         seen.versions[record.origin] = record.version
 
     def _check_decisions(self, site: "SimulatedSite", pool: Pool, seen: "Sight") -> None:
-        """Votes were cast, resolutions stay, and what is in force is what they say."""
+        """Check that votes were really cast, resolutions stay, and the charter in force follows from them."""
         decisions = pool.decisions
         for ballot in [*decisions.settled.values(), *decisions.pending.values()]:
             for vote in ballot.votes.values():
@@ -140,9 +143,9 @@ class Ledger:
             raise Violation(f"site {site.number} has other shards in its prior than its resolutions give")
 
     def _check_thefts(self, site: "SimulatedSite", pool: Pool) -> None:
-        """Where the theft of a key is known, nothing is in force that only a stolen vote has settled.
+        """Check that no resolution is in force that a stolen vote has settled, where the theft is known.
 
-        Except what others have gone on from before they knew, and what would strike out the new key in turn.
+        Exceptions are resolutions that others built on before they knew, and those that strike out the new key in turn.
         """
         settled, overruled, fallen = pool.decisions.settled, pool.decisions.overruled, pool.decisions.fallen
         seizures = {d: b for d, b in settled.items() if isinstance(b.question, Remove | Rotate) and d not in fallen}
@@ -153,7 +156,7 @@ class Ledger:
             known = [
                 each for each in known if not follows(each, ballot, settled) and not follows(ballot, each, settled)
             ]
-            # Of another theft the site may not have heard.
+            # The site may not know of other thefts.
             left = len(ballot.votes) - len({taken_key(each, pool) for each in known})
             if left >= pool.decisions.needed(ballot.motion) or isinstance(ballot.question, Open | Extend):
                 continue
@@ -163,7 +166,7 @@ class Ledger:
                 raise Violation(f"site {site.number} lets a stolen vote decide: {ballot.text}")
 
     def _hangs(self, ballot: Ballot, seizures: Mapping[bytes, Ballot], pool: Pool) -> bool:
-        """Whether a resolution, and all that comes after it, need votes of seats that others take at the same time."""
+        """Whether a resolution, and all that come after it, need votes of keys that others take away beside it."""
         settled = pool.decisions.settled
         if not all(self._hangs(other, seizures, pool) for other in settled.values() if follows(other, ballot, settled)):
             return False
@@ -173,7 +176,7 @@ class Ledger:
         return len(votes) < pool.decisions.needed(ballot.motion)
 
     def _check_accounts(self, site: "SimulatedSite", pool: Pool) -> None:
-        """The posterior's observations are those of distinct shards of present seats, each once."""
+        """Check that the posterior's observations are those of distinct shards of present seats."""
         counted = accounts(pool)
         if counted.wrong:
             raise Violation(f"site {site.number}: {counted.wrong[0]}")
@@ -194,7 +197,7 @@ class Ledger:
 
 @dataclass
 class Sight:
-    """What a site knows, or its disk holds: the highest version of each origin, who is excluded, what is settled."""
+    """What a site knows, or its disk holds: the highest version per origin, exclusions and settled resolutions."""
 
     versions: dict[AgentId, int] = field(default_factory=dict)
     epochs: dict[AgentId, bytes] = field(default_factory=dict)
@@ -202,7 +205,7 @@ class Sight:
     settled: set[bytes] = field(default_factory=set)
     opened: bytes = bytes(32)
     newest: dict[AgentId, Record] = field(default_factory=dict)
-    """What it held when it was looked at last."""
+    """Its records at the last check."""
     root: bytes = b""
 
     def add(self, item: Saved) -> None:
@@ -222,7 +225,7 @@ def check_same_merge(
     ledger: Ledger,
     check_posterior: Callable[[Posterior, list[Any]], None],
 ) -> None:
-    """Connected sites hold the same set and the same bits; each shard counts once; nothing durable is missing."""
+    """Check that connected sites have the same set and the same bits, each shard counts once, and none is missing."""
     agents = [site.agent for site in sites if site.agent is not None]
     if len({agent.pool.root for agent in agents}) > 1:
         raise Violation(f"sites {[site.number for site in sites]} are connected and hold different sets")
@@ -243,9 +246,9 @@ def check_belief(
     ledger: Ledger,
     check_deviations: Callable[[Posterior, Posterior], None],
 ) -> None:
-    """Notes do not change a merge, and sites agree on its calibration.
+    """Check that notes do not change a merge, and that sites agree on its calibration.
 
-    If all whose evidence counts have looked at it, it is calibrated.
+    It must be calibrated once all sites whose evidence counts have published notes.
     """
     agents = {site.number: site.agent for site in sites if site.agent is not None}
     if any(agent.posterior() != before[number] for number, agent in agents.items()):
@@ -280,7 +283,7 @@ def follows(later: Ballot, earlier: Ballot, settled: Mapping[bytes, Ballot]) -> 
 
 
 def check_complete(site: "SimulatedSite", pool: Pool) -> None:
-    """A running site that hears others has all of its data counted: in its newest durable version, or in the prior."""
+    """Check that all data of a connected site count, in its newest durable version or in the prior."""
     newest, record = site.disk.newest(), pool.records.get(site.identity.id)
     current = newest is not None and newest.header.epoch == pool.charter.opened
     if newest is not None and current and (record is None or record.digest != newest.digest):

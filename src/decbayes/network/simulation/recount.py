@@ -1,4 +1,4 @@
-"""What is in force, counted once more by other means than agents use: plainly, and from the beginning each time."""
+"""An independent, naive computation of the charter in force, from the beginning each time."""
 
 import hashlib
 from collections.abc import Mapping, Set
@@ -17,7 +17,7 @@ class Violation(AssertionError):
 
 @dataclass
 class Count:
-    """Seats with their keys, since when they have belonged to the group, and which still do; the rules; the epoch."""
+    """The seats with their keys and admissions, which of them are present, the rules and the epoch."""
 
     keys: dict[str, list[bytes]]
     since: dict[str, bytes]
@@ -30,7 +30,7 @@ class Count:
 
     @property
     def voters(self) -> dict[str, AgentId]:
-        """The seats that count, and the key that each of them votes with."""
+        """The seats that count, and the key with which each votes."""
         newest = {name: hashlib.sha256(self.keys[name][-1]).digest() for name in self.present}
         return {name: key for name, key in newest.items() if key not in self.void}
 
@@ -39,7 +39,7 @@ class Count:
 
 
 class Recount:
-    """Counts what a charter and some resolutions give."""
+    """Computes what follows from a charter and resolutions."""
 
     def __init__(self, charter: Charter) -> None:
         self._charter = charter
@@ -54,7 +54,7 @@ class Recount:
         return self._count({digest: settled[digest] for digest in self._stood[name]}, marks)
 
     def _standing(self, settled: Mapping[bytes, Ballot], marks: Mapping[bytes, AgentId]) -> set[bytes]:
-        """The resolutions that do not hang on a vote of a key that was taken away at the same time, found naively."""
+        """The resolutions that do not depend on votes of a key that was taken away beside them, computed naively."""
         past = {digest: self._past(ballot, settled) for digest, ballot in settled.items()}
         enough, takes = {}, {}
         for digest, ballot in settled.items():
@@ -81,7 +81,7 @@ class Recount:
             weak = {d for d in weak if all(later in gone for later in settled if d in past[later])}
             if (safe, weak) == (sure, gone) and takes.keys() <= sure | gone:
                 return settled.keys() - gone
-            # Those that strike each other out stand, once nothing else can be said about them.
+            # Resolutions that strike each other out stand once nothing else decides about them.
             sure, gone = (sure | takes.keys() - gone if (safe, weak) == (sure, gone) else safe), weak
 
     def _then(
@@ -107,7 +107,7 @@ class Recount:
             void={*marks.values()},
         )
         while len(done) < len(settled) + len(marks):
-            # A void key takes its place in the order, as what comes after nothing.
+            # A void key is ordered like a resolution without predecessors.
             ready = {each.digest for each in settled.values() if {*each.motion.after} <= done} | marks.keys()
             digest = min(ready - done)
             if digest in settled:
@@ -132,7 +132,7 @@ def check_votes(ballot: Ballot, then: Count) -> None:
 
 
 def apply(ballot: Ballot, now: Count, then: Count) -> None:
-    """Do what a resolution says, if its subject is as it was when it was voted on."""
+    """Apply a resolution, if its subject is still as it was when it was voted on."""
     question, digest, most = ballot.question, ballot.digest, now.terms[1].members
     match question:
         case Admit(name, key) if name not in now.present and now.owner(key) in (None, name) and len(now.present) < most:

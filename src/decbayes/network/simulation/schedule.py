@@ -1,4 +1,4 @@
-"""Random histories of a group: data arrives while sites join, leave, crash, lose disks, and some of them cheat."""
+"""Random histories of a group: data arrive while sites join, leave, crash, lose disks, and some of them cheat."""
 
 import hashlib
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ from decbayes.network.simulation.simulator import MakeAgent, Simulation, Weather
 from decbayes.network.simulation.studies import ONE_MEAN, Study
 from decbayes.network.simulation.topology import TOPOLOGIES, groups
 
-# Within this many rounds after the last fault all connected sites must agree: a line of eight needs about as many.
+# The rounds after the last fault within which connected sites must agree; a line of eight needs about this many.
 ROUNDS_TO_AGREE = 40
 LEAST_FOUNDERS = 3
 ROUGH = Weather(loss=0.1, duplication=0.2, delay=4)
@@ -35,7 +35,7 @@ ROUGH = Weather(loss=0.1, duplication=0.2, delay=4)
 
 @dataclass(frozen=True)
 class HistoryPlan:
-    """How long a history is, on which topology ("changing" rewires it now and then), and how bad things get."""
+    """The length of a history, its topology ("changing" rewires it now and then), and its faults."""
 
     agents: int = 8
     steps: int = 200
@@ -49,33 +49,33 @@ class HistoryPlan:
 
 
 class History:
-    """One simulated group and what happens to it, step by step. All of it follows from the seed and the plan."""
+    """One simulated group and its history, step by step. Everything follows from the seed and the plan."""
 
     def __init__(self, plan: HistoryPlan, seed: int, *, study: Study = ONE_MEAN, make_agent: MakeAgent = Agent) -> None:
         self.plan, self.study, self.rng = plan, study, np.random.default_rng(seed)
         keys = simulated_identities(plan.agents)
-        # In groups that decide, the last site has no seat in the beginning.
+        # In groups that decide, the last site has no seat at first.
         founders = keys[:-1] if plan.decides and plan.faults and plan.agents > LEAST_FOUNDERS else keys
         self.simulation = Simulation(
             study.charter(founders), keys, rng=self.rng, weather=plan.weather, make_agent=make_agent
         )
         self.last = "start"
         self.put: dict[bytes, Ballot] = {}
-        """What was ever put to the vote, with the most votes that it had anywhere: a thief may have kept it."""
+        """All motions ever proposed, with the most votes they had anywhere: a thief may have kept them."""
         self._keys = {site.number: [site.first] for site in self.simulation.sites}
         self.rewire()
         for site in self.simulation.sites[: max(2, plan.agents // 2)]:
             self.simulation.start(site)
 
     def run(self) -> None:
-        """All steps, then calm, then the final checks."""
+        """Run all steps, then end the faults, then make the final checks."""
         for _ in range(self.plan.steps):
             self.step()
         self.calm()
         self.agree()
 
     def step(self) -> None:
-        """Something happens somewhere; some sites tick; what is due arrives."""
+        """Perform a random action at a random site, let some sites tick, and deliver messages that are due."""
         sites = self.simulation.sites
         action = self._draw_action()
         self.last = action.__name__.removeprefix("_")
@@ -94,7 +94,7 @@ class History:
                     self.put[digest] = ballot
 
     def calm(self) -> None:
-        """The faults end: disks have room, links are clean and, if the plan heals, everybody is back and connected."""
+        """End the faults: disks have room, links are reliable and, if the plan heals, all sites run and are linked."""
         simulation = self.simulation
         simulation.weather = Weather()
         for site in simulation.sites:
@@ -105,9 +105,9 @@ class History:
             self.rewire()
 
     def agree(self) -> int:
-        """Rounds until all connected sites agree, checked; a violation if they never do.
+        """The number of rounds until all connected sites agree; a Violation if they never do.
 
-        Then all of them look at what they agree on, and must agree on how far to believe it as well.
+        Then all sites publish notes on the merge, and must agree on its calibration as well.
         """
         rounds = self._settle()
         for group in self._groups():
@@ -122,7 +122,7 @@ class History:
 
     @property
     def _looks(self) -> bool:
-        """Whether sites publish notes on the merge: the plan and the charter must ask for it."""
+        """Whether sites publish notes on the merge, as plan and charter require."""
         return self.plan.looks and self.simulation.charter.rules.notes
 
     def _settle(self) -> int:
@@ -134,7 +134,7 @@ class History:
         return rounds
 
     def _settled(self) -> bool:
-        """Whether all connected sites hold the same, and nobody who is listened to has more to say or to write."""
+        """Whether all connected sites hold the same, and no member has anything left to publish or write."""
         for group in self._groups():
             agents = [site.agent for site in group if site.agent is not None]
             listened = [agent for agent in agents if not agent.standing]
@@ -146,7 +146,7 @@ class History:
         return True
 
     def _rekey(self) -> None:
-        """Sites whose key the others have replaced go on with the new one."""
+        """Restart sites whose key was replaced with their new key."""
         for site in self.simulation.running:
             assert site.agent is not None
             seat = site.agent.pool.roster.seats.get(site.seat)
@@ -155,15 +155,15 @@ class History:
                 self.simulation.rekey(site, fresh[0])
 
     def keys_of(self, site: SimulatedSite) -> list[Identity]:
-        """All keys that were ever made for a site, the newest last."""
+        """All keys ever made for a site, the newest last."""
         return self._keys[site.number]
 
     def charter_of(self, site: SimulatedSite) -> Charter:
-        """The charter in force, as a site knows it."""
+        """The charter in force at a site."""
         return self.simulation.charter if site.agent is None else site.agent.charter
 
     def question(self, roster: Roster) -> Question | None:
-        """Something that may be decided now: add, remove, rotate, change rules; None for a new epoch."""
+        """A random question: add, remove, rotate or change rules; None for a new epoch."""
         kind, number = self.rng.random(), int(self.rng.integers(len(self.simulation.sites)))
         site = self.simulation.sites[number]
         seat = roster.seats.get(site.seat)
@@ -180,7 +180,7 @@ class History:
         return Remove(site.seat)
 
     def _new_key(self, site: SimulatedSite) -> Identity:
-        """A key that the site has not used yet; two may be proposed at the same time."""
+        """A key that the site has not used yet; different ones may be proposed at the same time."""
         keys = self._keys[site.number]
         if keys[-1].id in site.keys or self.rng.random() < 0.3:
             keys += simulated_identities(1, f"key {len(keys)} of site {site.number}")
@@ -206,12 +206,12 @@ class History:
 
 
 def simulated_identities(count: int, kind: str = "simulated") -> list[Identity]:
-    """Keys that everybody knows: for simulations only."""
+    """Publicly known keys, for simulations only."""
     return [Identity.from_seed(hashlib.sha256(f"{kind} {number}".encode()).digest()) for number in range(count)]
 
 
 def plan_for(seed: int, *, agents: int = 8, steps: int = 200) -> HistoryPlan:
-    """The plan of the seed's history: topologies, weather, traitors and healing take turns."""
+    """The plan for a seed, which varies topology, weather, traitors and healing."""
     kinds = [*sorted(TOPOLOGIES), "changing"]
     weathers = [Weather(), Weather(loss=0.3), Weather(delay=8), ROUGH]
     return HistoryPlan(
@@ -229,7 +229,7 @@ def plan_for(seed: int, *, agents: int = 8, steps: int = 200) -> HistoryPlan:
 def run_history(
     seed: int, *, agents: int = 8, steps: int = 200, study: Study = ONE_MEAN, make_agent: MakeAgent = Agent
 ) -> History:
-    """One whole history, checked at every step; a Violation names the seed that shows it again."""
+    """Run one whole history, checked at every step; a Violation names the seed to reproduce it."""
     history = History(plan_for(seed, agents=agents, steps=steps), seed, study=study, make_agent=make_agent)
     try:
         history.run()
@@ -239,5 +239,5 @@ def run_history(
 
 
 def run_varied(seed: int) -> History:
-    """A history of three to eight sites and 80 to 200 steps: small groups are cheap, and break in ways of their own."""
+    """Run a history of three to eight sites and 80 to 200 steps: small groups are cheap and fail in other ways."""
     return run_history(seed, agents=3 + seed % 6, steps=80 + 40 * (seed // 6 % 4))

@@ -15,7 +15,7 @@ from decbayes.network.simulation.guarantees import Ledger
 
 
 class Disk:
-    """A site's disk: keeps what is current, unless it is full or wiped."""
+    """A site's disk, which may be full or wiped."""
 
     def __init__(self, ledger: Ledger, site: int, owner: AgentId) -> None:
         self.full, self.owner = False, owner
@@ -40,14 +40,14 @@ class Disk:
             self._ledger.written(self._site, self.owner, item)
 
     def _put_ballot(self, ballot: Ballot) -> None:
-        """As a real store does: what was pending under an earlier version has lapsed."""
+        """Store a ballot and, as a real store does, drop motions that have lapsed."""
         if not ballot.settled:
             after = ballot.motion.after
             self.ballots = {d: kept for d, kept in self.ballots.items() if kept.settled or kept.motion.after == after}
         self.ballots[ballot.digest] = ballot
 
     def load(self) -> list[Saved]:
-        """Everything, each resolution after those that it comes after."""
+        """All items, predecessors of resolutions first."""
         order = sorted(self.ballots.values(), key=lambda ballot: (not ballot.settled, depth(ballot, self.ballots)))
         return [*self.proofs.values(), *order, *self.records.values(), *self.sums.values()]
 
@@ -62,7 +62,7 @@ class Disk:
         self.sums.clear()
 
     def replace(self, backup: Sequence[Saved]) -> None:
-        """An old copy takes the place of what was there."""
+        """Replace the content by an old copy."""
         self.wipe()
         self.proofs.update({item.origin: item for item in backup if isinstance(item, Proof)})
         self.records.update({item.origin: item for item in backup if isinstance(item, Record)})
@@ -75,13 +75,13 @@ def newer(record: Record, known: Record) -> bool:
 
 
 def depth(ballot: Ballot, known: Mapping[bytes, Ballot]) -> int:
-    """How long the longest chain of resolutions before it is."""
+    """The length of the longest chain of resolutions that ends with a ballot."""
     return 1 + max((depth(known[digest], known) for digest in ballot.motion.after if digest in known), default=0)
 
 
 @dataclass
 class SimulatedSite:
-    """A place with data, a key and a disk, where an agent runs or not."""
+    """A site with data, a key and a disk; its agent may run or not."""
 
     number: int
     identity: Identity
@@ -95,7 +95,7 @@ class SimulatedSite:
     agent: Agent | None = None
     starts: int = 0
     keys: set[AgentId] = field(default_factory=set)
-    """All that it has ever signed with."""
+    """The ids of all keys that it has ever signed with."""
 
     def __post_init__(self) -> None:
         self.first = self.identity
@@ -106,5 +106,5 @@ class SimulatedSite:
 
     @property
     def everything(self) -> dict[str, Any]:
-        """All data that it has ever had, by shard."""
+        """All data that it ever had, by shard."""
         return {**self.withdrawn, **self.shards}

@@ -1,7 +1,7 @@
-"""Many agents in one process, on a virtual clock and a network as bad as one likes: the real agents, fake links.
+"""Many real agents in one process, with a virtual clock and simulated links of any quality.
 
-Everything follows from the seed. Messages are lost, doubled, delayed (and thereby reordered); sites crash with or
-without their disks; links are cut. A `Ledger` checks after every single event that nothing that must hold is broken.
+Everything follows from the seed. Messages are lost, doubled and delayed (hence reordered); sites crash with or without
+their disks; links are cut. A `Ledger` checks all guarantees after every event.
 """
 
 import heapq
@@ -23,7 +23,7 @@ from decbayes.network.simulation.guarantees import Ledger
 from decbayes.network.simulation.simulated_sites import Disk, SimulatedSite
 from decbayes.network.simulation.topology import Edge
 
-# One message in this many is overheard.
+# One of this many messages is overheard.
 OVERHEAR = 5
 LAST_REPORTS = 10_000
 
@@ -44,7 +44,7 @@ CALM = Weather()
 
 @dataclass
 class Traffic:
-    """What went over the links."""
+    """The traffic on all links."""
 
     messages: int = 0
     bytes: int = 0
@@ -52,7 +52,7 @@ class Traffic:
 
 
 class Simulation:
-    """Sites, links and the messages under way."""
+    """Sites, links and the messages in transit."""
 
     def __init__(
         self,
@@ -74,19 +74,19 @@ class Simulation:
         self.time = 0
         self.traffic = Traffic()
         self.reports: deque[tuple[int, int, Report]] = deque(maxlen=LAST_REPORTS)
-        # Some of what went over the links, for those who replay and forge.
+        # Some of the messages, for replays and forgeries.
         self.overheard: deque[bytes] = deque(maxlen=LAST_REPORTS)
         self.read: Callable[[Charter, Any], Any] = lambda _, data: data
-        """How a site's data are read under a charter: which words are counted, say."""
+        """How a site's data are read under a charter, for instance which words are counted."""
         self._make_agent = make_agent
         self._underway: list[tuple[int, int, int, int, bytes]] = []
         self._sequence = count()
         self._verified: dict[tuple[bytes | str, ...], Record] = {}
 
-    # What happens to sites
+    # Events at sites
 
     def start(self, site: SimulatedSite) -> None:
-        """Start a site's agent from its disk; it observes all of its site's data again, as a real one would."""
+        """Start a site's agent from its disk; it observes all data of its site again, as a real one does."""
         site.agent = self._make_agent(
             self.charter, site.identity, rng=self.rng, saved=site.disk.load(), verify=self._verify
         )
@@ -98,7 +98,7 @@ class Simulation:
             self._meet(site, other)
 
     def remember(self, site: SimulatedSite) -> None:
-        """Make the agent's evidence that of its site's data, as far as these are not in the prior."""
+        """Make the agent's evidence match its site's data, except those in the prior."""
         agent = site.agent
         assert agent is not None
         for name, data in site.shards.items():
@@ -109,23 +109,23 @@ class Simulation:
             self.withdraw(site)
 
     def uncounted(self, site: SimulatedSite) -> frozenset[str]:
-        """The site's shards that are not in the prior, as its agent knows it."""
+        """The site's shards that are not in its agent's prior."""
         assert site.agent is not None
         return frozenset(site.shards) - site.agent.charter.counted.get(site.seat, frozenset())
 
     def withdraw(self, site: SimulatedSite) -> None:
-        """Make the agent's evidence the data that its site has left."""
+        """Refit the agent's evidence from its site's remaining data."""
         assert site.agent is not None
         self.perform(site, site.agent.publish(site.agent.correct(self.uncounted(site), rng=self.rng)))
 
     def rekey(self, site: SimulatedSite, identity: Identity) -> None:
-        """A site's agent goes on with another key."""
+        """Restart a site's agent with another key."""
         self.stop(site)
         site.identity, site.disk.owner = identity, identity.id
         self.start(site)
 
     def stop(self, site: SimulatedSite) -> None:
-        """Stop it at once. What it has sent still counts; the rest is on its disk, or lost."""
+        """Stop an agent at once. What it has sent still counts; the rest is on its disk, or lost."""
         site.agent = None
         for other in self.neighbours(site):
             assert other.agent is not None
@@ -142,13 +142,13 @@ class Simulation:
         self.ledger.replaced(site, site.backup)
 
     def observe(self, site: SimulatedSite, shard: str, data: Any) -> None:
-        """New data at a site."""
+        """Give a site new data."""
         site.shards[shard] = data
         if site.agent is not None:
             self.perform(site, site.agent.observe(self.read(site.agent.charter, data), shard=shard, rng=self.rng))
 
     def connect(self, links: set[Edge]) -> None:
-        """Replace the links: some are cut, others come up."""
+        """Replace the links: some are cut, others are new."""
         gone, new = self.links - links, links - self.links
         self.links = links
         for site, other in [(self.sites[a], self.sites[b]) for a, b in sorted(gone)]:
@@ -159,19 +159,19 @@ class Simulation:
             if self.sites[a].agent is not None and self.sites[b].agent is not None:
                 self._meet(self.sites[a], self.sites[b])
 
-    # What happens in time
+    # Time and messages
 
     def tick(self, site: SimulatedSite) -> None:
         if site.agent is not None:
             self.perform(site, site.agent.on_tick())
 
     def advance(self) -> None:
-        """One step of the clock: everything that is due arrives."""
+        """Advance the clock by one step, and deliver everything that is due."""
         self.time += 1
         self.deliver()
 
     def deliver(self) -> None:
-        """All messages that are due, and those that are sent in answer without delay."""
+        """Deliver all messages that are due, including immediate answers."""
         while self._underway and self._underway[0][0] <= self.time:
             _, _, sender, receiver, message = heapq.heappop(self._underway)
             site = self.sites[receiver]
@@ -179,12 +179,12 @@ class Simulation:
                 self.perform(site, site.agent.on_bytes(str(sender), message))
 
     def inject(self, receiver: SimulatedSite, message: bytes) -> None:
-        """Bytes that no agent has sent just now: replays, forgeries."""
+        """Deliver bytes that no agent has just sent: replays and forgeries."""
         if receiver.agent is not None:
             self.perform(receiver, receiver.agent.on_bytes("somebody", message))
 
     def round(self) -> None:
-        """Everybody ticks once, in random order, and all talk that follows takes place."""
+        """Let all sites tick once in random order, and deliver the messages that follow."""
         for number in self.rng.permutation(len(self.sites)):
             self.tick(self.sites[number])
         self.advance()
@@ -203,7 +203,7 @@ class Simulation:
         if remembered:
             self.remember(site)
 
-    # Who and where
+    # Sites and links
 
     @property
     def running(self) -> list[SimulatedSite]:
@@ -238,7 +238,7 @@ class Simulation:
             heapq.heappush(self._underway, entry)
 
     def _verify(self, sealed: Sealed, charter: Charter) -> Record:
-        """Every agent checks every record; the answer for the same bytes is worked out once."""
+        """Verify a record once for all agents, since the result depends on its bytes alone."""
         key = sealed.signed.digest, sealed.signed.signature, sealed.body, charter.fingerprint
         if key not in self._verified:
             self._verified[key] = verify(sealed, charter)

@@ -1,4 +1,4 @@
-"""What a simulated group estimates: the model, the data that arrive, and what must hold once all sites agree."""
+"""What a simulated group estimates: its model, its data, and what must hold once all sites agree."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,17 +20,17 @@ from decbayes.posterior import Posterior
 
 POINTS = 4
 NEW = 200
-"""Observations that posteriors are scored on."""
+"""The number of observations on which posteriors are scored."""
 
 
 class Study(Protocol):
     """One charter, and data for it."""
 
     title: str
-    """What `text` says about a posterior."""
+    """What `text` shows of a posterior."""
 
     expected: str
-    """What all sites hold in the end, as `check` has made sure."""
+    """What all sites hold in the end, as `check` verifies."""
 
     def charter(self, keys: Sequence[Identity]) -> Charter:
         """The charter of a group with these keys."""
@@ -48,11 +48,11 @@ class Study(Protocol):
         """A posterior in a few characters, for a table of sites."""
 
     def compared(self, posterior: Posterior, shards: Sequence[Any], rng: np.random.Generator) -> dict[str, float]:
-        """The score of the merge and of one fit of all its data, where that says more than `check`."""
+        """The scores of the merge and of one fit of all its data; empty if `check` says more."""
 
 
 class OneMean:
-    """One mean with a known variance, where the merge must equal the posterior of all data to the last digits."""
+    """One mean with a known variance: the merge must equal the posterior of all data."""
 
     title = "posterior mean"
     expected = "the posterior of all counted data at once, to 1e-9"
@@ -73,7 +73,7 @@ class OneMean:
             raise Violation("the merged posterior is not that of all data at once")
 
     def check_deviations(self, plain: Posterior, calibrated: Posterior) -> None:
-        """A conjugate model hides nothing, so calibration changes no width."""
+        """A conjugate model has no latent variables, so calibration changes no width."""
         if not np.allclose(calibrated.deviation("mean"), plain.deviation("mean"), rtol=1e-9):
             raise Violation("where nothing is hidden, calibration has changed a deviation")
 
@@ -87,7 +87,7 @@ class OneMean:
 
 @dataclass(frozen=True)
 class SimulatedCharter(Charter):
-    """The charter of a group that exists in a simulation only: it holds its model, and is never written to a file."""
+    """The charter of a simulated group: it holds its model and is never written to a file."""
 
     simulated: Model = field(kw_only=True)
 
@@ -97,7 +97,7 @@ class SimulatedCharter(Charter):
 
 
 class OfModel:
-    """Any model: the true parameters are drawn once, from `truth` or the model's prior; all sites' data from them."""
+    """Any model: true parameters are drawn once from `truth` or the prior, and all sites' data from them."""
 
     title = "score"
     expected = "a merge in which each shard counts once"
@@ -127,10 +127,10 @@ class OfModel:
         return self._draw(self._observations, rng)
 
     def check(self, posterior: Posterior, shards: Sequence[Any]) -> None:
-        """Nothing is known about the merge of every model."""
+        """Nothing: no law holds for the merges of all models."""
 
     def check_deviations(self, plain: Posterior, calibrated: Posterior) -> None:
-        """Nothing is known about the widths of every model."""
+        """Nothing: no law holds for the widths of all models."""
 
     def text(self, posterior: Posterior) -> str:
         return f"{self.score(posterior):.4f}"
@@ -140,7 +140,7 @@ class OfModel:
         return {"score": self.score(posterior), "score_at_once": self.score(at_once)}
 
     def score(self, posterior: Posterior) -> float:
-        """The mean log density of new data, worked out once per posterior."""
+        """The mean log density of new data, computed once per posterior."""
         if posterior.digest not in self._scores:
             self._scores[posterior.digest] = self.model.score(posterior, self._new, self._held)
         return self._scores[posterior.digest]
@@ -156,19 +156,19 @@ ONE_MEAN = OneMean()
 
 
 def three_clusters(rng: np.random.Generator) -> Study:
-    """Clusters in the plane: something to look at."""
+    """Clusters in the plane, for a picture."""
     from decbayes.models.mixtures import GaussianMixture
 
     return OfModel(GaussianMixture(3, dimension=2, variance=0.5, prior_variance=25.0), observations=30, rng=rng)
 
 
 def group(keys: Sequence[Identity]) -> dict[str, Any]:
-    """What the charters of all simulated groups have in common."""
+    """The common part of all simulated charters."""
     return {
         "group": "simulation",
         "id": "simulation",
         "secret": bytes(32),
         "members": {f"site {number}": key.public for number, key in enumerate(keys)},
-        # Few versions to spare, so that whoever publishes often has to wait for others.
+        # A low limit, so that members that publish often must wait.
         "limits": Limits(members=max(2, len(keys)), versions=2),
     }

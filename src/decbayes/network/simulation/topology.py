@@ -1,4 +1,4 @@
-"""Topologies: who is linked with whom in simulations and demonstrations."""
+"""Topologies of links in simulations and demonstrations."""
 
 from collections.abc import Callable, Iterable
 
@@ -21,12 +21,12 @@ def ring(count: int, rng: np.random.Generator) -> set[Edge]:
 
 
 def tree(count: int, rng: np.random.Generator) -> set[Edge]:
-    """A random tree: everybody joins somebody who was there before."""
+    """A random tree: every node is linked to a random earlier one."""
     return {(int(rng.integers(b)), b) for b in range(1, count)}
 
 
 def sparse(count: int, rng: np.random.Generator, *, degree: int = 4) -> set[Edge]:
-    """A connected random graph in which everybody has about `degree` neighbours."""
+    """A connected random graph with about `degree` neighbours per node."""
     edges = tree(count, rng)
     wanted = min(count * degree // 2, count * (count - 1) // 2)
     while len(edges) < wanted:
@@ -46,7 +46,7 @@ TOPOLOGIES: dict[str, Callable[[int, np.random.Generator], set[Edge]]] = {
 
 
 def groups(members: Iterable[int], edges: Iterable[Edge]) -> list[list[int]]:
-    """The members in groups that can hear of each other, directly or through others."""
+    """The connected components of the graph among these members."""
     group = {member: {member} for member in members}
     for a, b in edges:
         if a in group and b in group and group[a] is not group[b]:
