@@ -13,7 +13,7 @@ from decbayes.models.core.persons import Persons
 from decbayes.network import Agent, Remove, Rules
 from decbayes.network.protocol.agent import persist_first
 from decbayes.network.protocol.records.statements import Approval
-from decbayes.network.protocol.site.evidence import Look
+from decbayes.network.protocol.site.evidence import MergeNote
 from decbayes.network.protocol.talk.messages import encode
 
 KEYS = identities(4)
@@ -128,20 +128,20 @@ def test_refits_are_bounded_and_need_data():
 def test_notes_are_attached_to_the_merge_that_they_are_about():
     charter = gaussian_charter(KEYS[:3], rules=Rules(intervals=True))
     agent, disk = linked(charter)
-    assert agent.look().note is None, "there are no data"
+    assert agent.make_note().note is None, "there are no data"
     observed(agent, disk)
-    look = agent.look()
+    look = agent.make_note()
     assert look.note is not None
     assert look.evidence_digest == agent.pool.evidence_digest
-    assert agent.attach(Look(bytes(32), look.note)) == [], "the merge has changed"
-    assert agent.attach(Look(look.evidence_digest, None)) == []
+    assert agent.attach(MergeNote(bytes(32), look.note)) == [], "the merge has changed"
+    assert agent.attach(MergeNote(look.evidence_digest, None)) == []
     left = persist_first(agent, agent.attach(look), disk)
     assert events(left) == ["published"]
     assert disk.items[-1].note is not None
-    assert agent.attach(agent.look()) == [], "the same note"
+    assert agent.attach(agent.make_note()) == [], "the same note"
     plain, other = linked()
     observed(plain, other)
-    assert plain.look().note is None, "the charter asks for none"
+    assert plain.make_note().note is None, "the charter asks for none"
 
 
 def test_votes_are_cast_once_by_whoever_sits():

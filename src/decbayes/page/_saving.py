@@ -4,7 +4,10 @@ import json
 import re
 from base64 import b64encode
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from decbayes.page.server import Board
 
 STATIC = Path(__file__).parent / "static"
 # Modules in one file cannot import each other by path, so they get names.
@@ -12,22 +15,13 @@ IMPORT = re.compile(r'from "\./(\w+)\.js"')
 KEPT = ("network", "history", "posterior", "details", "ended")
 
 
-class State(Protocol):
-    """The last state of a page."""
-
-    @property
-    def values(self) -> dict[str, Any]: ...
-
-    def since(self, seen: int, most: int = 100) -> list[dict[str, Any]]: ...
-
-
-def saved_page(state: State) -> str:
+def saved_page(board: "Board") -> str:
     """The page's last state as one HTML file."""
-    values = {name: state.values[name] for name in KEPT if name in state.values}
+    values = {name: board.values[name] for name in KEPT if name in board.values}
     # Escaped, so that no member's name can close the script element.
-    content = json.dumps({**values, "events": state.since(0)}, separators=(",", ":")).replace("<", "\\u003c")
+    content = json.dumps({**values, "events": board.since(0)}, separators=(",", ":")).replace("<", "\\u003c")
     page = (STATIC / "index.html").read_text(encoding="utf-8")
-    icon = data_address("image/svg+xml", (STATIC / "icon.svg").read_text(encoding="utf-8"))
+    icon = data_url("image/svg+xml", (STATIC / "icon.svg").read_text(encoding="utf-8"))
     style = (STATIC / "page.css").read_text(encoding="utf-8")
     head = (
         f"<style>\n{style}</style>\n"
@@ -43,10 +37,10 @@ def modules() -> dict[str, str]:
     """The page's modules by name, as data URLs."""
     texts = {file.stem: file.read_text(encoding="utf-8") for file in sorted(STATIC.glob("*.js"))}
     return {
-        f"decbayes/{name}": data_address("text/javascript", IMPORT.sub(r'from "decbayes/\1"', text))
+        f"decbayes/{name}": data_url("text/javascript", IMPORT.sub(r'from "decbayes/\1"', text))
         for name, text in texts.items()
     }
 
 
-def data_address(kind: str, text: str) -> str:
+def data_url(kind: str, text: str) -> str:
     return f"data:{kind};base64,{b64encode(text.encode()).decode()}"

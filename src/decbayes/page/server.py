@@ -126,10 +126,10 @@ def application(board: Board, host: str) -> Starlette:
         Route("/health", health),
         Mount("/", StaticFiles(directory=STATIC, html=True)),
     ]
-    return Starlette(routes=routes, middleware=[Middleware(Guarded, board=board, loopback=is_loopback(host))])
+    return Starlette(routes=routes, middleware=[Middleware(Guard, board=board, loopback=is_loopback(host))])
 
 
-class Guarded:
+class Guard:
     """Checks the host name and token, and sets the headers of every answer."""
 
     def __init__(self, app: Any, board: Board, loopback: bool) -> None:

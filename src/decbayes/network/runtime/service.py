@@ -313,11 +313,11 @@ class Service:
 
     def _run_note(self) -> None:
         try:
-            look = self.agent.look()
+            note = self.agent.make_note()
         except UNCOMPUTABLE as error:
             self._inbox.post(partial(self.log, "not_looked", why=str(error)))
             return
-        self._inbox.post(partial(self.agent.attach, look))
+        self._inbox.post(partial(self.agent.attach, note))
 
     def _answer_status(self, question: Question, status: dict[str, Any]) -> None:
         """Answer with the status and the results of the last merge."""

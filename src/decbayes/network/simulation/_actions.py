@@ -43,7 +43,7 @@ def refine(history: "History", site: SimulatedSite) -> None:
 def look(history: "History", site: SimulatedSite) -> None:
     """A site publishes a note on the merge, which may have changed by the time the note arrives."""
     if site.agent is not None and site.agent.evidence.shards <= site.shards.keys():
-        history.simulation.perform(site, site.agent.attach(site.agent.look()))
+        history.simulation.perform(site, site.agent.attach(site.agent.make_note()))
 
 
 def retract(history: "History", site: SimulatedSite) -> None:
@@ -56,7 +56,7 @@ def withdraw(history: "History", site: SimulatedSite) -> None:
     agent = site.agent
     names = [] if agent is None else sorted(agent.evidence.shards)
     if agent is not None and names and {*names} == history.simulation.uncounted(site) and not agent.retracted:
-        name = names[int(history.rng.integers(len(names)))]
+        name = history.pick(names)
         site.withdrawn[name] = site.shards.pop(name)
         history.simulation.withdraw(site)
 
@@ -69,8 +69,7 @@ def decide(history: "History", site: SimulatedSite) -> None:
     pending, question = sorted(agent.pool.decisions.pending), history.question(agent.pool.roster)
     with suppress(InvalidCharter):
         if pending and history.rng.random() < 0.75:
-            chosen = pending[int(history.rng.integers(len(pending)))]
-            history.simulation.perform(site, agent.vote(chosen.hex()))
+            history.simulation.perform(site, agent.vote(history.pick(pending).hex()))
         elif question is None:
             history.simulation.perform(site, agent.propose_epoch())
         else:
@@ -83,12 +82,12 @@ def convene(history: "History", site: SimulatedSite) -> None:
     if site.agent is None or not history.plan.decides or not running:
         return
     question = history.question(site.agent.pool.roster)
-    for each in running:
-        assert each.agent is not None
+    for voter in running:
+        assert voter.agent is not None
         if history.rng.random() < 0.9:
             with suppress(InvalidCharter):
-                effects = each.agent.propose_epoch() if question is None else each.agent.propose(question)
-                history.simulation.perform(each, effects)
+                effects = voter.agent.propose_epoch() if question is None else voter.agent.propose(question)
+                history.simulation.perform(voter, effects)
 
 
 def vote_twice(history: "History", site: SimulatedSite) -> None:
@@ -145,7 +144,7 @@ def tamper_with_a_vote(history: "History", site: SimulatedSite) -> None:
     """Votes arrive that nobody has signed, or that were signed for another motion."""
     if site.agent is None:
         return
-    decisions, running = site.agent.pool.decisions, history.simulation.running
+    decisions = site.agent.pool.decisions
     for ballot in [*decisions.pending.values(), *decisions.settled.values()][:2]:
         seat, vote = next(iter(ballot.votes.items()))
         other = next((name for name in decisions.roster.sitting if name not in ballot.votes), None)
@@ -154,9 +153,9 @@ def tamper_with_a_vote(history: "History", site: SimulatedSite) -> None:
         header = replace(vote.header, seat=other or seat, voter=voter, number=number)
         forged = Ballot(ballot.motion, {**ballot.votes, header.seat: Vote(header, vote.signature)}, ballot.body)
         moved = Ballot(decisions.motion(Remove(seat)), {seat: vote})
-        for each in (forged, moved):
-            message = batches([], [], history.simulation.charter, [each])[0]
-            history.simulation.inject(running[int(history.rng.integers(len(running)))], message)
+        for tampered in (forged, moved):
+            message = batches([], [], history.simulation.charter, [tampered])[0]
+            history.simulation.inject(history.pick(history.simulation.running), message)
 
 
 def back_up(history: "History", site: SimulatedSite) -> None:
@@ -203,16 +202,14 @@ def heal(history: "History", site: SimulatedSite) -> None:
 
 def replay(history: "History", site: SimulatedSite) -> None:
     """An old message arrives again, perhaps at another site."""
-    overheard = history.simulation.overheard
-    if overheard:
-        history.simulation.inject(site, overheard[int(history.rng.integers(len(overheard)))])
+    if history.simulation.overheard:
+        history.simulation.inject(site, history.pick(history.simulation.overheard))
 
 
 def forge(history: "History", site: SimulatedSite) -> None:
     """An old message arrives with one bit changed."""
-    overheard = history.simulation.overheard
-    if overheard:
-        message = bytearray(overheard[int(history.rng.integers(len(overheard)))])
+    if history.simulation.overheard:
+        message = bytearray(history.pick(history.simulation.overheard))
         message[int(history.rng.integers(len(message)))] ^= 1 << int(history.rng.integers(8))
         history.simulation.inject(site, bytes(message))
 
@@ -226,7 +223,7 @@ def tamper(history: "History", site: SimulatedSite) -> None:
         header = replace(newest.header, version=newest.version + int(history.rng.integers(2)))
         forged = Record(SignedHeader(header, signature), newest.body, newest.posterior)
         message = batches([forged], [], history.simulation.charter)[0]
-        history.simulation.inject(unaware[int(history.rng.integers(len(unaware)))], message)
+        history.simulation.inject(history.pick(unaware), message)
 
 
 def knows(site: SimulatedSite, record: Record) -> bool:
@@ -243,15 +240,12 @@ def betray(history: "History", site: SimulatedSite) -> None:
     newest = traitor.disk.newest()
     if newest is None or newest.posterior is None:
         return
-    unaware = [
-        s for s in simulation.running if s.agent is not None and s.agent.pool.version(newest.origin) < newest.version
-    ]
+    unaware = [other for other in simulation.running if not knows(other, newest)]
     listeners = unaware or simulation.running
     if listeners and (unaware or history.rng.random() < 0.1):
         record = another_record(history.charter_of(traitor), traitor, newest)
         simulation.ledger.betray(record)
-        message = batches([record], [], simulation.charter)[0]
-        simulation.inject(listeners[int(history.rng.integers(len(listeners)))], message)
+        simulation.inject(history.pick(listeners), batches([record], [], simulation.charter)[0])
 
 
 def exaggerate(history: "History", site: SimulatedSite) -> None:
@@ -271,9 +265,7 @@ def exaggerate(history: "History", site: SimulatedSite) -> None:
         shards=frozenset(newest.header.shards),
         observations=newest.header.observations,
     )
-    listeners = simulation.running
-    message = batches([lie], [], simulation.charter)[0]
-    simulation.inject(listeners[int(history.rng.integers(len(listeners)))], message)
+    simulation.inject(history.pick(simulation.running), batches([lie], [], simulation.charter)[0])
 
 
 def another_record(charter: Charter, traitor: SimulatedSite, original: Record) -> Record:

@@ -40,13 +40,13 @@ class Ledger:
         self._genuine: set[Entry] = set()
         self._votes: set[bytes] = set()
         self._stolen: set[bytes] = set()
-        self._seen: dict[int, Sight] = {}
-        self._written: dict[int, Sight] = {}
+        self._seen: dict[int, Snapshot] = {}
+        self._written: dict[int, Snapshot] = {}
         self._recount = Recount(charter)
 
     def written(self, site: int, owner: AgentId, item: Saved) -> None:
         """Note that a site has written to its disk; its own records and votes may now be sent."""
-        self._written.setdefault(site, Sight()).add(item)
+        self._written.setdefault(site, Snapshot()).add(item)
         if isinstance(item, Ballot):
             self._votes |= {vote.digest for vote in item.votes.values() if vote.origin == owner}
         elif isinstance(item, Record) and item.origin == owner:
@@ -73,17 +73,17 @@ class Ledger:
 
     def replaced(self, site: "SimulatedSite", backup: Sequence[Saved]) -> None:
         """Note that a site's disk is lost, or replaced by an old copy."""
-        self._written[site.number] = Sight()
+        self._written[site.number] = Snapshot()
         for item in backup:
             self._written[site.number].add(item)
 
     def started(self, site: "SimulatedSite") -> None:
         """Check a starting site: it must know everything that its disk had acknowledged."""
-        written = self._written.get(site.number, Sight())
+        written = self._written.get(site.number, Snapshot())
         assert site.agent is not None
         opened = site.agent.charter.opened
         versions = {origin: version for origin, version in written.versions.items() if written.epochs[origin] == opened}
-        self._seen[site.number] = Sight(versions, {}, set(written.excluded), set(written.settled), opened)
+        self._seen[site.number] = Snapshot(versions, {}, set(written.excluded), set(written.settled), opened)
         self.check(site)
 
     def check(self, site: "SimulatedSite") -> None:
@@ -113,14 +113,14 @@ class Ledger:
         self._check_accounts(site, pool)
         seen.newest, seen.root = dict(pool.records), pool.root
 
-    def _check_record(self, site: "SimulatedSite", record: Record, seen: "Sight") -> None:
+    def _check_record(self, site: "SimulatedSite", record: Record, seen: "Snapshot") -> None:
         if record.version < seen.versions.get(record.origin, 0):
             raise Violation(f"site {site.number} went back to version {record.version} of {short(record.origin)}")
         if (record.origin, record.version, record.digest) not in self._genuine:
             raise Violation(f"site {site.number} holds a version of {short(record.origin)} that was never made durable")
         seen.versions[record.origin] = record.version
 
-    def _check_decisions(self, site: "SimulatedSite", pool: Pool, seen: "Sight") -> None:
+    def _check_decisions(self, site: "SimulatedSite", pool: Pool, seen: "Snapshot") -> None:
         """Check that votes were really cast, resolutions stay, and the charter in force follows from them."""
         decisions = pool.decisions
         for ballot in [*decisions.settled.values(), *decisions.pending.values()]:
@@ -152,27 +152,25 @@ class Ledger:
         for digest in settled.keys() - overruled:
             ballot = settled[digest]
             stolen = {vote.origin for vote in ballot.votes.values() if vote.digest in self._stolen}
-            known = [each for d, each in seizures.items() if taken_key(each, pool) in stolen and d != digest]
-            known = [
-                each for each in known if not follows(each, ballot, settled) and not follows(ballot, each, settled)
-            ]
+            known = [other for d, other in seizures.items() if taken_key(other, pool) in stolen and d != digest]
+            known = [other for other in known if beside(other, ballot, settled)]
             # The site may not know of other thefts.
-            left = len(ballot.votes) - len({taken_key(each, pool) for each in known})
+            left = len(ballot.votes) - len({taken_key(other, pool) for other in known})
             if left >= pool.decisions.needed(ballot.motion) or isinstance(ballot.question, Open | Extend):
                 continue
             gone_on = any(follows(other, ballot, settled) for other in settled.values())
-            mutual = digest in seizures and any(self._hangs(each, seizures, pool) for each in known)
+            mutual = digest in seizures and any(self._depends_on_taken_keys(other, seizures, pool) for other in known)
             if known and not gone_on and not mutual:
                 raise Violation(f"site {site.number} lets a stolen vote decide: {ballot.text}")
 
-    def _hangs(self, ballot: Ballot, seizures: Mapping[bytes, Ballot], pool: Pool) -> bool:
+    def _depends_on_taken_keys(self, ballot: Ballot, seizures: Mapping[bytes, Ballot], pool: Pool) -> bool:
         """Whether a resolution, and all that come after it, need votes of keys that others take away beside it."""
         settled = pool.decisions.settled
-        if not all(self._hangs(other, seizures, pool) for other in settled.values() if follows(other, ballot, settled)):
+        later = [other for other in settled.values() if follows(other, ballot, settled)]
+        if not all(self._depends_on_taken_keys(other, seizures, pool) for other in later):
             return False
-        beside = [b for b in seizures.values() if b is not ballot and not follows(ballot, b, settled)]
-        beside = [b for b in beside if not follows(b, ballot, settled)]
-        votes = {vote.origin for vote in ballot.votes.values()} - {taken_key(each, pool) for each in beside}
+        rivals = [other for other in seizures.values() if other is not ballot and beside(other, ballot, settled)]
+        votes = {vote.origin for vote in ballot.votes.values()} - {taken_key(other, pool) for other in rivals}
         return len(votes) < pool.decisions.needed(ballot.motion)
 
     def _check_accounts(self, site: "SimulatedSite", pool: Pool) -> None:
@@ -196,7 +194,7 @@ class Ledger:
 
 
 @dataclass
-class Sight:
+class Snapshot:
     """What a site knows, or its disk holds: the highest version per origin, exclusions and settled resolutions."""
 
     versions: dict[AgentId, int] = field(default_factory=dict)
@@ -280,6 +278,11 @@ def follows(later: Ballot, earlier: Ballot, settled: Mapping[bytes, Ballot]) -> 
             before.add(digest)
             waiting += settled[digest].motion.after
     return earlier.digest in before
+
+
+def beside(one: Ballot, other: Ballot, settled: Mapping[bytes, Ballot]) -> bool:
+    """Whether neither of two resolutions comes after the other."""
+    return not follows(one, other, settled) and not follows(other, one, settled)
 
 
 def check_complete(site: "SimulatedSite", pool: Pool) -> None:

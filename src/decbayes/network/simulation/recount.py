@@ -58,7 +58,7 @@ class Recount:
         past = {digest: self._past(ballot, settled) for digest, ballot in settled.items()}
         enough, takes = {}, {}
         for digest, ballot in settled.items():
-            then = self._count(*self._then(past[digest], settled, marks))
+            then = self._count(*self._restricted(past[digest], settled, marks))
             check_votes(ballot, then)
             enough[digest] = then.terms[0].agreement * len(then.voters)
             match ballot.question:
@@ -84,7 +84,7 @@ class Recount:
             # Resolutions that strike each other out stand once nothing else decides about them.
             sure, gone = (sure | takes.keys() - gone if (safe, weak) == (sure, gone) else safe), weak
 
-    def _then(
+    def _restricted(
         self, past: Set[bytes], settled: Mapping[bytes, Ballot], marks: Mapping[bytes, AgentId]
     ) -> tuple[dict[bytes, Ballot], dict[bytes, AgentId]]:
         return {d: settled[d] for d in past if d in settled}, {d: marks[d] for d in past if d in marks}
@@ -93,10 +93,10 @@ class Recount:
         """What follows if all of these stand."""
         name = frozenset([*settled, *marks])
         if name not in self._known:
-            self._known[name] = self._counted(settled, marks)
+            self._known[name] = self._compute(settled, marks)
         return self._known[name]
 
-    def _counted(self, settled: Mapping[bytes, Ballot], marks: Mapping[bytes, AgentId]) -> Count:
+    def _compute(self, settled: Mapping[bytes, Ballot], marks: Mapping[bytes, AgentId]) -> Count:
         charter, done = self._charter, set[bytes]()
         members = {name: [key] for name, key in charter.members.items()}
         count = Count(
@@ -108,11 +108,11 @@ class Recount:
         )
         while len(done) < len(settled) + len(marks):
             # A void key is ordered like a resolution without predecessors.
-            ready = {each.digest for each in settled.values() if {*each.motion.after} <= done} | marks.keys()
+            ready = {ballot.digest for ballot in settled.values() if {*ballot.motion.after} <= done} | marks.keys()
             digest = min(ready - done)
             if digest in settled:
                 before = self._past(settled[digest], settled)
-                apply(settled[digest], count, self._count(*self._then(before, settled, marks)))
+                apply(settled[digest], count, self._count(*self._restricted(before, settled, marks)))
             done.add(digest)
         return count
 

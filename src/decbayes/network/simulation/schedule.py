@@ -1,7 +1,9 @@
 """Random histories of a group: data arrive while sites join, leave, crash, lose disks, and some of them cheat."""
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from msgspec.structs import replace
@@ -30,6 +32,7 @@ from decbayes.network.simulation.topology import TOPOLOGIES, groups
 # The rounds after the last fault within which connected sites must agree; a line of eight needs about this many.
 ROUNDS_TO_AGREE = 40
 LEAST_FOUNDERS = 3
+Item = TypeVar("Item")
 ROUGH = Weather(loss=0.1, duplication=0.2, delay=4)
 
 
@@ -79,12 +82,16 @@ class History:
         sites = self.simulation.sites
         action = self._draw_action()
         self.last = action.__name__.removeprefix("_")
-        action(self, sites[int(self.rng.integers(len(sites)))])
+        action(self, self.pick(sites))
         for number in np.flatnonzero(self.rng.random(len(sites)) < 0.2):
             self.simulation.tick(sites[number])
         self.simulation.advance()
         self._rekey()
         self._overhear()
+
+    def pick(self, items: Sequence[Item]) -> Item:
+        """A random one of these."""
+        return items[int(self.rng.integers(len(items)))]
 
     def _overhear(self) -> None:
         for site in self.simulation.running if self.plan.decides else ():
@@ -192,8 +199,7 @@ class History:
         return [[simulation.sites[number] for number in group] for group in numbers]
 
     def _draw_action(self) -> Action:
-        table = ACTIONS if self.plan.faults else PEACEFUL
-        actions, ends = table
+        actions, ends = ACTIONS if self.plan.faults else PEACEFUL
         chosen = actions[int(np.searchsorted(ends, self.rng.random() * ends[-1], side="right"))]
         unplanned = () if self.plan.traitors else (betray, exaggerate, vote_twice)
         return observe if chosen in unplanned or (chosen is look and not self._looks) else chosen
@@ -201,7 +207,7 @@ class History:
     def rewire(self) -> None:
         kind = self.plan.topology
         if kind == "changing":
-            kind = sorted(TOPOLOGIES)[int(self.rng.integers(len(TOPOLOGIES)))]
+            kind = self.pick(sorted(TOPOLOGIES))
         self.simulation.connect(TOPOLOGIES[kind](self.plan.agents, self.rng))
 
 

@@ -82,7 +82,7 @@ class Learned:
 
 
 @dataclass(frozen=True)
-class Look:
+class MergeNote:
     """An agent's note on a merge, and the digest of the evidence in that merge."""
 
     evidence_digest: bytes

@@ -25,7 +25,7 @@ from decbayes.network.protocol.records.verification import open_record
 from decbayes.network.protocol.site.evidence import (
     Evidence,
     Learned,
-    Look,
+    MergeNote,
     correct,
     fitted,
     fitted_data,
@@ -196,21 +196,21 @@ class Member:
         others = [r.posterior for r in self.pool.counted() if r.origin != self.id and r.posterior is not None]
         return relearn(self.charter, self.evidence, self._data.shards, others, rng, self.rules, self._data.people)
 
-    def look(self) -> Look:
+    def make_note(self) -> MergeNote:
         """A note on the current merge from own data; empty without data, or if the charter asks for no notes."""
         # A snapshot, because this runs in another thread while records arrive.
         pool, evidence = self.pool.as_of_now(), self.evidence
         if not self.charter.rules.notes or not evidence.shards:
-            return Look(pool.evidence_digest, None)
+            return MergeNote(pool.evidence_digest, None)
         note = note_on_merge(
             self.charter, evidence, self._data.shards, pool.merged(), self.id, self.rules, self._data.people
         )
-        return Look(pool.evidence_digest, note)
+        return MergeNote(pool.evidence_digest, note)
 
-    def attach(self, look: Look) -> list[Effect]:
+    def attach(self, made: MergeNote) -> list[Effect]:
         """Publish a note with the evidence, unless the merge has changed since."""
-        note, published = look.note, self._publisher.published.note
-        stale = look.evidence_digest != self.pool.evidence_digest or self.waiting or self.retracted
+        note, published = made.note, self._publisher.published.note
+        stale = made.evidence_digest != self.pool.evidence_digest or self.waiting or self.retracted
         if stale or note is None or (published is not None and same_note(note, published)):
             return []
         self._publisher.attach(note)
