@@ -92,6 +92,8 @@ def test_what_varies_is_for_regressions_of_one_group(rng):
     frame, _ = rows(rng, 20)
     with pytest.raises(InvalidStructure, match="no terms that vary from site to site"):
         db.RegressionMixture.from_frame(frame, "y ~ x + (1 | w)", components=2)
+    with pytest.raises(InvalidStructure, match="has no offset"):
+        db.RegressionMixture.from_frame(frame, "y ~ x + offset(w)", components=2)
 
 
 def test_targets_that_were_held_out_are_predicted_from_the_rest(rng):
