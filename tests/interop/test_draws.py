@@ -190,7 +190,7 @@ def test_sites_with_different_samplers_merge_to_the_posterior_of_all(rng):
         ({"components": np.zeros((5, 3, 1)), "weights": np.full((5, 2), 0.5)}, "expected"),
         ({"components": np.zeros((1, 2, 1)), "weights": np.full((1, 2), 0.5)}, "fewer than two draws"),
         ({"components": np.full((5, 2, 1), np.nan), "weights": np.full((5, 2), 0.5)}, "NaN"),
-        ({"components": np.zeros((5, 2, 1)), "weights": np.full((5, 2), 0.5)}, "too few different draws"),
+        ({"components": np.zeros((5, 2, 1)), "weights": np.full((5, 2), 0.5)}, "too few draws are different"),
     ],
 )
 def test_other_draws_are_refused(draws, words):

@@ -110,7 +110,7 @@ def test_other_priors_and_vocabularies_are_refused(rng):
     with pytest.raises(StructureMismatch, match="topic_word_prior_ of estimator 1"):
         merge_sklearn([first, estimator(max_iter=2, topic_word_prior=0.1).fit(data)])
     unstated = [estimator(max_iter=2, doc_topic_prior=None), estimator(max_iter=2, doc_topic_prior=0.5)]
-    with pytest.raises(StructureMismatch, match=r"1 / n_components unless .* the same doc_topic_prior=…"):
+    with pytest.raises(StructureMismatch, match=r"1 / n_components by default.* the same doc_topic_prior=…"):
         merge_sklearn([each.fit(data) for each in unstated], components=5)
     with pytest.raises(NotConvertible, match=r"30 words, the vocabulary 29.*own_words="):
         from_sklearn(first, vocabulary=VOCABULARY[1:])

@@ -1,4 +1,4 @@
-"""Fitted models of other libraries in, merged posteriors back out. No library is imported before it is needed."""
+"""Fitted models of other libraries in, merged posteriors out. Libraries are imported on use."""
 
 from decbayes.interop._arviz import to_arviz
 from decbayes.interop._gensim import from_gensim, to_gensim

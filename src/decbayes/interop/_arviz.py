@@ -12,7 +12,7 @@ from decbayes.families import Array
 from decbayes.interop.draws import variable_name
 from decbayes.posterior import Posterior
 
-# Quantiles between which draws of a calibrated posterior are moved: even in the tails, so that shares stay shares.
+# Quantiles for stretching the draws of a calibrated posterior; also in the tails, so that shares stay shares.
 GRID = ndtr(np.linspace(-5.0, 5.0, 61))
 
 
@@ -21,10 +21,10 @@ def to_arviz(posterior: Posterior, *, draws: int = 1000, rng: Seed) -> Any:
 
     `draws` is their number, and `rng` a generator or a seed.
 
-    Components are the first dimension of each variable; columns that have labels (words, say) carry them. A factor with
-    a mean and a precision becomes two variables, `components_mean` and `components_precision`. The group's attribute
-    `uncertainty` says where the draws' spread comes from: those of a calibrated posterior are moved apart, entry by
-    entry, until they have its intervals. Shares then add up to one only on average.
+    Components are the first dimension of each variable; columns carry their labels, such as words. A factor with a mean
+    and a precision becomes two variables, `components_mean` and `components_precision`. The group's attribute
+    `uncertainty` tells where the spread of draws comes from: those of a calibrated posterior are stretched, entry by
+    entry, to its intervals. Shares then add up to one only on average.
 
     >>> import arviz_base
     >>> posterior = db.models.GaussianMean(variance=1.0, dimension=2).fit(np.ones((50, 2))).posterior
@@ -49,7 +49,7 @@ def to_arviz(posterior: Posterior, *, draws: int = 1000, rng: Seed) -> Any:
 
 
 def variables_of(posterior: Posterior, samples: Mapping[str, Any]) -> Iterator[tuple[str, str, Array]]:
-    """Each factor's quantities, with the name of the factor and their own."""
+    """Each quantity of each factor, with the name of the factor and its own."""
     for factor, family in posterior.structure.families.items():
         for quantity, values in family.quantities(samples[factor]).items():
             yield factor, variable_name(factor, quantity), values
@@ -61,7 +61,7 @@ def column_names(posterior: Posterior, factor: str, size: int) -> Any:
 
 
 def wider(posterior: Posterior, samples: Mapping[str, Any]) -> dict[str, Any]:
-    """Draws of the families, moved to where those of the calibrated marginals would be."""
+    """Draws of the families, stretched to those of the calibrated marginals."""
     assert posterior.calibration is not None
     moved = {}
     for factor, family in posterior.structure.families.items():
@@ -80,11 +80,11 @@ def wider(posterior: Posterior, samples: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def mapped(draws: Array, before: Array, after: Array) -> Array:
-    """Each entry of the draws, (S, …), by the map between quantiles, (G, …), that is linear between them and beyond."""
+    """Map each entry of the draws, (S, …), from old quantiles, (G, …), to new ones, linearly within and beyond."""
     flat, old, new = (part.reshape(len(part), -1).T for part in (draws, before, after))
     moved = [
         np.interp(values, source, target)
-        # Beyond the last quantiles the draw keeps its distance from them, in the stretched unit.
+        # Beyond the outer quantiles a draw keeps its distance from them, in stretched units.
         + np.minimum(values - source[0], 0.0) * slope(source, target)
         + np.maximum(values - source[-1], 0.0) * slope(source, target)
         for values, source, target in zip(flat, old, new, strict=True)

@@ -20,16 +20,15 @@ def from_gensim(
     document_prior: float | None = None,
     topic_prior: float | None = None,
 ) -> Posterior:
-    """The posterior over topics that a fitted `LdaModel` holds: its sufficient statistics on top of its eta.
+    """The posterior over topics in a fitted `LdaModel`: its sufficient statistics on top of its eta.
 
     `model` is that LdaModel.
 
-    Columns follow the model's `id2word`, or `vocabulary` (words, or a `Dictionary`) where sites have different ones.
-    With alpha="auto" or "asymmetric" topics have different document priors: these count as learned, from as many
-    documents of the mean length, unless one `document_prior` is given for the merged model. With eta="auto" each model
-    has its own prior of words; one `topic_prior` for all makes them merge.
-    gensim computes in float32 unless told otherwise, so its priors are float32 numbers too (1/20 becomes
-    0.0500000007…); models merge if they have the same.
+    Columns follow the model's `id2word`, or `vocabulary` (words, or a `Dictionary`) if sites have different ones. With
+    alpha="auto" or "asymmetric", topics have different document priors: these count as learned from the model's
+    documents, all of the mean length, unless one `document_prior` is given for the merged model. With eta="auto" each
+    model has its own word prior; give one `topic_prior` for all to merge them. gensim computes in float32 by default,
+    so its priors are float32 numbers (1/20 becomes 0.0500000007…); models merge if theirs are equal.
 
     >>> from gensim.corpora import Dictionary
     >>> from gensim.models import LdaModel
@@ -66,14 +65,14 @@ def prior_on(prior: Array, words: Sequence[str], shared: Sequence[str]) -> Array
         return np.array(prior.flat[0])
     if prior.shape != (len(words),) or set(words) != set(shared):
         raise NotConvertible(
-            "eta differs between words, so the model has no prior for a word that it does not know; pass topic_prior=…"
+            "eta differs between words, so the model has no prior for unknown words; pass topic_prior=…"
         )
     eta = dict(zip(words, prior, strict=True))
     return np.array([eta[word] for word in shared])
 
 
 def to_gensim(posterior: Posterior) -> Any:
-    """An `LdaModel` (in float64) that holds the posterior, for `show_topics`, `get_document_topics` and so on.
+    """An `LdaModel` (in float64) with this posterior, for `show_topics`, `get_document_topics` and so on.
 
     Its `id2word` is a `Dictionary`: `model.id2word.doc2bow(tokens)` counts a new document's words. `posterior` is one
     of latent Dirichlet allocation.

@@ -16,9 +16,9 @@ from decbayes.posterior import Posterior
 
 
 def from_variational(estimator: Any, model: HiddenMarkov) -> Posterior:
-    """What a variational model contributes beyond its own prior, on top of the model's."""
+    """The contribution of a variational model beyond its own prior, on top of our model's prior."""
     if not hasattr(estimator, "transmat_posterior_"):
-        raise NotConvertible(f"{type(estimator).__name__} has no posterior; give the data that it was fitted to.")
+        raise NotConvertible(f"{type(estimator).__name__} has no posterior; give the data it was fitted to.")
     kind = emitted(model)
     if kind == "categorical" and hasattr(estimator, "emissionprob_posterior_"):
         added = {"categorical": estimator.emissionprob_posterior_ - estimator.emissionprob_prior_}
@@ -34,7 +34,7 @@ def from_variational(estimator: Any, model: HiddenMarkov) -> Posterior:
 
 
 def to_variational(posterior: Posterior, model: HiddenMarkov) -> Any:
-    """A VariationalGaussianHMM or a VariationalCategoricalHMM that has the whole posterior."""
+    """A VariationalGaussianHMM or a VariationalCategoricalHMM with the whole posterior."""
     library = require("hmmlearn.vhmm", extra="hmmlearn", task="hmmlearn")
     kind = emitted(model)
     if kind is None:
@@ -63,7 +63,7 @@ NO_OTHERS = (
 
 
 def emitted(model: HiddenMarkov) -> str | None:
-    """Which variational model suits: "categorical", or a covariance as hmmlearn calls it; None if none does."""
+    """The matching variational model: "categorical", or hmmlearn's name of a covariance; None if there is none."""
     factors = [column.factor for column in model.columns.values()]
     if factors == ["categorical"]:
         return "categorical"
@@ -73,7 +73,7 @@ def emitted(model: HiddenMarkov) -> str | None:
 
 
 def in_natural(estimator: Any, model: HiddenMarkov, when: str) -> Array:
-    """A Normal-Wishart or Normal-Gamma distribution of hmmlearn's, in agreed units."""
+    """A Normal-Wishart or Normal-Gamma distribution of hmmlearn, in agreed units."""
     centre, scale = units(model)
     mean, strength, degrees, spread = (
         np.asarray(getattr(estimator, f"{name}_{when}_"), float) for name in ("means", "beta", "dof", "scale")
@@ -95,7 +95,7 @@ def numbers(natural: Mapping[str, Array], model: HiddenMarkov) -> dict[str, Arra
 
 
 def gaussian(natural: Array, model: HiddenMarkov) -> dict[str, Array]:
-    """The way back: what hmmlearn calls means, beta, dof and scale."""
+    """The inverse: means, beta, dof and scale of hmmlearn."""
     centre, scale = units(model)
     if model.covariance == "full":
         mean, strength, degrees, inverse = NormalWishart().columns(natural)
@@ -103,7 +103,9 @@ def gaussian(natural: Array, model: HiddenMarkov) -> dict[str, Array]:
     else:
         mean, strengths, shape, rate = NormalGamma().columns(natural)
         if not np.allclose(strengths, strengths[:, :1]):
-            raise NotConvertible("hmmlearn knows no missing values, and some columns were seen less often than others.")
+            raise NotConvertible(
+                "hmmlearn does not support missing values, and some columns have fewer values than others."
+            )
         strength, degrees, spread = strengths[:, 0], 2.0 * shape[:, 0], 2.0 * rate * scale**2
     return {"means": mean * scale + centre, "beta": strength, "dof": degrees, "scale": spread}
 
@@ -117,12 +119,12 @@ def units(model: HiddenMarkov) -> tuple[Array, Array]:
 def from_hmmlearn(estimator: Any, model: HiddenMarkov, data: Any = None) -> Posterior:
     """The posterior of the sequences, with the states that a fitted model of hmmlearn finds in them.
 
-    `estimator` is that model, `model` the `HiddenMarkov` that the posterior is for, with as many states, and `data` the
+    `estimator` is that model, `model` the `HiddenMarkov` of the posterior, with as many states, and `data` are the
     sequences.
 
     A GMMHMM of K states and M mixtures is a chain of K · M states, each of one Gaussian. A VariationalGaussianHMM
-    ("full", or "diag" where the model is diagonal) and a VariationalCategoricalHMM are posteriors: without data they
-    are taken as they are, but for their prior, which becomes the model's.
+    ("full", or "diag" if the model is diagonal) and a VariationalCategoricalHMM are posteriors: without data they
+    are taken as they are, except for their prior, which is replaced by the model's.
 
     >>> from hmmlearn.hmm import GaussianHMM
     >>> steps = np.random.default_rng(0).normal(np.repeat([[0.0], [5.0], [0.0]], 30, axis=0))
@@ -138,14 +140,14 @@ def from_hmmlearn(estimator: Any, model: HiddenMarkov, data: Any = None) -> Post
         return from_variational(estimator, model)
     steps = model.steps(data)
     if np.isnan(steps.points).any():
-        raise NotConvertible("hmmlearn knows no missing values; leave those steps out.")
+        raise NotConvertible("hmmlearn does not support missing values; leave those steps out.")
     scores = np.ascontiguousarray(log_densities(estimator, model, steps.points))
     _, moved, begun = smoothed(scores, steps, *chain_of(estimator))
     return model.from_states(data, scores, moved, begun)
 
 
 def chain_of(estimator: Any) -> tuple[Array, Array]:
-    """First states and moves; the mixtures of a GMMHMM's states are states of their own."""
+    """Probabilities of first states and of moves; each mixture of a GMMHMM's state is a state here."""
     start, moves = np.asarray(estimator.startprob_, float), np.asarray(estimator.transmat_, float)
     if hasattr(estimator, "n_mix"):
         mixes = np.asarray(estimator.weights_)
@@ -155,7 +157,7 @@ def chain_of(estimator: Any) -> tuple[Array, Array]:
 
 
 def log_densities(estimator: Any, model: HiddenMarkov, points: Array) -> Array:
-    """(steps, states): log p(x | state) at hmmlearn's own parameters."""
+    """(steps, states): log p(x | state) at hmmlearn's parameters."""
     from scipy.stats import multivariate_normal, poisson
 
     factors = [column.factor for column in model.columns.values()]
@@ -177,10 +179,10 @@ def log_densities(estimator: Any, model: HiddenMarkov, points: Array) -> Array:
 
 
 def gaussians(estimator: Any) -> tuple[Array, Array]:
-    """Means and covariance matrices of all states, and of all mixtures in them."""
+    """Means and covariance matrices of all states, or of all their mixtures."""
     means, covariances = np.asarray(estimator.means_), np.asarray(estimator.covars_)
     if not hasattr(estimator, "n_mix"):
-        # hmmlearn 0.3.3 repeats spherical ones for each dimension.
+        # hmmlearn 0.3.3 repeats spherical covariances for each dimension.
         return means, covariances.reshape(len(means), -1, *covariances.shape[1:])[:, 0]
     _, mixes, width = means.shape
     if estimator.covariance_type == "tied":
@@ -193,8 +195,8 @@ def gaussians(estimator: Any) -> tuple[Array, Array]:
 def to_hmmlearn(posterior: Posterior, *, variational: bool = False) -> Any:
     """A GaussianHMM, PoissonHMM or CategoricalHMM at the posterior's means, to predict with.
 
-    `posterior` is one of `HiddenMarkov`. With `variational` it is a VariationalGaussianHMM or a
-    VariationalCategoricalHMM that has the whole posterior.
+    `posterior` is one of `HiddenMarkov`. With `variational` the result is a VariationalGaussianHMM or a
+    VariationalCategoricalHMM with the whole posterior.
 
     >>> import hmmlearn
     >>> steps = np.random.default_rng(0).normal(np.repeat([[0.0], [5.0], [0.0]], 30, axis=0))
@@ -205,7 +207,7 @@ def to_hmmlearn(posterior: Posterior, *, variational: bool = False) -> Any:
     hmm = require("hmmlearn.hmm", extra="hmmlearn", task="hmmlearn")
     model = model_for(posterior.structure)
     if not isinstance(model, HiddenMarkov):
-        raise NotConvertible("hmmlearn has hidden Markov models only, and this is another model.")
+        raise NotConvertible("This is not a hidden Markov model, and hmmlearn has no other models.")
     if variational:
         return to_variational(posterior, model)
     factors = [column.factor for column in model.columns.values()]
@@ -220,14 +222,14 @@ def to_hmmlearn(posterior: Posterior, *, variational: bool = False) -> Any:
         estimator = hmm.CategoricalHMM(model.states)
         estimator.emissionprob_ = posterior.mean("categorical")
     else:
-        raise NotConvertible("hmmlearn's models have columns that are all real, all counts, or one categorical column.")
+        raise NotConvertible("hmmlearn's models need columns that are all real, all counts, or one categorical column.")
     estimator.startprob_, estimator.transmat_ = posterior.mean("start"), posterior.mean("transitions")
     estimator.n_features = getattr(estimator, "emissionprob_", np.empty((0, len(factors)))).shape[1]
     return estimator
 
 
 def covariances(posterior: Posterior, model: HiddenMarkov) -> Array:
-    """Of each state, at the mean precision, in the columns' own units."""
+    """The covariance of each state, at the mean precision, in the units of the columns."""
     scale = units(model)[1]
     if model.variance is not None:
         return np.tile(model.variance * scale**2, (model.states, 1))

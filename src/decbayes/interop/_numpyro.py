@@ -25,15 +25,15 @@ def from_numpyro(
     name: str = "",
     **keywords: Any,
 ) -> Posterior:
-    """The posterior that a fitted mean-field guide holds, on top of the model's prior.
+    """The posterior of a fitted mean-field guide, on top of the model's prior.
 
-    `model` and `guide` are functions as NumPyro takes them.
+    `model` and `guide` are functions as for NumPyro.
 
-    `params` are those of `SVI.run(…).params` (or `svi.get_params(state)`), all that the guide asks for; `arguments` and
+    `params` are those of `SVI.run(…).params` (or `svi.get_params(state)`), all that the guide needs; `arguments` and
     `keywords` go to model and guide, which are traced. Each latent site is a factor and must be Normal, Gamma, Beta or
-    Dirichlet in both, as `AutoNormal` makes it for real-valued sites. The first axis of a site counts its components.
+    Dirichlet in both, as made by `AutoNormal` for real-valued sites. The first axis of a site counts its components.
 
-    `coupled` says which sites are relabelled together, such as [("weights", "means", "scales")]; a single Dirichlet
+    `coupled` lists sites that are relabelled together, such as [("weights", "means", "scales")]; a single Dirichlet
     among them is the distribution of the weights. `name` names the model; posteriors merge only if it is the same.
 
     >>> import numpyro
@@ -92,7 +92,7 @@ def traced(program: Program, params: Mapping[str, Any], seed: int) -> Mapping[st
     from numpyro import handlers
     from numpyro.infer import init_to_uniform
 
-    # Any value of a site will do; drawing one from its own distribution takes JAX many seconds to compile.
+    # Any value of a site will do; drawing from its distribution takes JAX many seconds to compile.
     run = handlers.substitute(handlers.seed(program, PRNGKey(seed)), data=dict(params))
     return dict(handlers.trace(handlers.substitute(run, substitute_fn=init_to_uniform)).get_trace())
 
@@ -103,21 +103,21 @@ def converted(site: str, distribution: Any, relabelled: bool) -> Site:
     kind = type(base).__name__
     if kind not in CONVERSIONS:
         raise NotConvertible(
-            f"The site '{site}' is {kind}; a merge adds natural parameters and knows them for "
+            f"The site '{site}' is {kind}; a merge adds natural parameters, which are known for "
             f"{', '.join(CONVERSIONS)}. {CURES.get(kind, 'Write the guide with one of these.')}"
         )
     return CONVERSIONS[kind](base, shape, relabelled)
 
 
 def unwrapped(distribution: Any) -> Any:
-    """The distribution without `to_event` and `expand`, which change shapes and nothing else."""
+    """The distribution without `to_event` and `expand`, which only change shapes."""
     while type(distribution).__name__ in ("Independent", "ExpandedDistribution"):
         distribution = distribution.base_dist
     return distribution
 
 
 def as_rows(values: Any, shape: tuple[int, ...]) -> Array:
-    """Parameters as (components, dimensions) of a site of that shape."""
+    """Parameters as (components, dimensions), for a site of this shape."""
     rows = shape[0] if shape else 1
     whole = np.broadcast_to(np.asarray(values, dtype=np.float64), shape)
     return whole.reshape(rows, -1)
@@ -164,7 +164,7 @@ CURES = {
 
 
 def check_call(params: Any, coupled: Any) -> None:
-    """Refuse what is easily passed by mistake, before NumPyro stumbles over it."""
+    """Refuse arguments that are easily passed by mistake, before NumPyro fails on them."""
     if not isinstance(params, Mapping):
         raise NotConvertible(f"params is a {type(params).__name__}; pass the parameters alone, SVI.run(…).params.")
     if isinstance(coupled, str) or any(isinstance(sites, str) for sites in coupled):
@@ -172,18 +172,18 @@ def check_call(params: Any, coupled: Any) -> None:
 
 
 def check_params(guide: Program, params: Mapping[str, Any]) -> None:
-    """Refuse parameters that would silently stay at the guide's initial values."""
+    """Refuse missing parameters, which would silently keep the guide's initial values."""
     missing = [
         name for name, site in traced(guide, params, 0).items() if site["type"] == "param" and name not in params
     ]
     if missing:
         raise NotConvertible(
-            f"params has no {', '.join(missing)}, which the guide asks for: are these the parameters of this guide?"
+            f"params lacks {', '.join(missing)}, which the guide needs: are these the parameters of this guide?"
         )
 
 
 def check_sites(before: Mapping[str, Site], after: Mapping[str, Site], relabelled: set[str]) -> None:
-    """Refuse a model and a guide with other sites, families or sizes."""
+    """Refuse a model and a guide whose sites, families or sizes differ."""
     missing = (before.keys() ^ after.keys()) | (relabelled - after.keys())
     if missing:
         raise NotConvertible(f"Model, guide and coupled sets must name the same latent sites; see {sorted(missing)}.")

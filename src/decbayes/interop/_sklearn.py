@@ -18,7 +18,7 @@ from decbayes.models.core.counts import Vocabulary, words_in_order
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 
-# What scikit-learn takes from the data unless it is given.
+# What scikit-learn takes from the data by default.
 FROM_DATA = ("mean_prior_", "covariance_prior_")
 # What estimators must share to be merged.
 AGREEMENT = (
@@ -33,9 +33,9 @@ AGREEMENT = (
     *FROM_DATA,
 )
 
-OWN_WORDS = " Where sites count different words, own_words=… names those of this estimator."
+OWN_WORDS = " If sites count different words, own_words=… names those of this estimator."
 
-ROUNDING = 1e-12  # converting parameters to natural ones and back rounds; no prior is given to so many digits
+ROUNDING = 1e-12  # rounding of conversions to natural parameters and back; no prior has so many digits
 
 
 def from_sklearn(
@@ -46,19 +46,18 @@ def from_sklearn(
     document_prior: float | None = None,
     topic_prior: float | None = None,
 ) -> Posterior:
-    """The posterior that a fitted estimator holds: its exact natural parameters on top of its own prior.
+    """The posterior of a fitted estimator: its exact natural parameters on top of its own prior.
 
     `estimator` is a LatentDirichletAllocation or a BayesianGaussianMixture of scikit-learn.
 
     A topic model's columns are `own_words`, else `feature_names_in_`, else `vocabulary`, else they are numbered: a
-    `CountVectorizer` gives them as `vocabulary_`. Where sites count different words, `vocabulary` is the one that all
-    share: columns are put in its order, and for words that a site has not counted it has the prior.
+    `CountVectorizer` has them as `vocabulary_`. If sites count different words, `vocabulary` is the shared one: columns
+    are put in its order, and words that a site has not counted have the prior.
 
-    Priors are the estimator's own. Those of a topic model are 1 / n_components unless they were given, so that models
-    with different numbers of topics have different ones; `document_prior` and `topic_prior` are those of the merged
-    model instead.
+    Priors are the estimator's own. Those of a topic model are 1 / n_components by default, so that models with
+    different numbers of topics have different priors; `document_prior` and `topic_prior` set those of the merged model.
 
-    Mixtures must be of the "dirichlet_distribution" type; `mixture_posterior` says how their parameters correspond.
+    Mixtures must be of the "dirichlet_distribution" type; `mixture_posterior` explains how their parameters correspond.
 
     >>> from sklearn.mixture import BayesianGaussianMixture
     >>> points = np.random.default_rng(0).normal(np.repeat([[2.0], [9.0]], 50, axis=0))
@@ -99,14 +98,14 @@ def topics_of(
 
 
 def to_sklearn(posterior: Posterior, *, named: bool = False) -> Any:
-    """A fitted estimator that holds the posterior, for `transform`, `predict`, `score` and `score_samples`.
+    """A fitted estimator with this posterior, for `transform`, `predict`, `score` and `score_samples`.
 
     `posterior` is one of latent Dirichlet allocation or of a Gaussian mixture. With `named` the estimator has
     `feature_names_in_` and expects data frames with these columns.
 
-    scikit-learn's definitions are its own: `score` of a topic model is its variational bound of the documents it is
-    given, topics included; `score_samples` of a mixture is log Σ_k exp(E[log π_k] + E[log p(x | θ_k)]), which is never
-    more than the posterior predictive density that `GaussianMixture.log_predictive` gives.
+    scikit-learn has its own definitions: `score` of a topic model is its variational bound for the given documents,
+    topics included; `score_samples` of a mixture is log Σ_k exp(E[log π_k] + E[log p(x | θ_k)]), which never exceeds
+    the posterior predictive density of `GaussianMixture.log_predictive`.
 
     >>> import sklearn
     >>> points = np.random.default_rng(0).normal(np.repeat([[0.0, 0.0], [9.0, 9.0]], 50, axis=0))
@@ -138,13 +137,13 @@ def merge_sklearn(
 ) -> Any:
     """One fitted estimator from several that were fitted on separate data: `to_sklearn(merge(…))`.
 
-    `estimators` are what `from_sklearn` takes; `vocabulary` is the one that all topic models share, and `solver` says
-    how components are matched, as in `merge`.
+    `estimators` are as for `from_sklearn`; `vocabulary` is shared by all topic models, and `solver` matches components,
+    as in `merge`.
 
-    `components` is the number of components of the merge, by default that of the estimator with the most. With more of
-    them, components found by few estimators keep their own slot. Topic models must count the same words; for others see
-    `own_words` and `vocabulary` of `from_sklearn`. Where they have different numbers of topics, priors that none of
-    them was given are 1 / `components`, as scikit-learn has it.
+    `components` is the number of components of the merge, by default that of the estimator with the most. With more,
+    components found by few estimators keep their own slot. Topic models must count the same words; for others see
+    `own_words` and `vocabulary` of `from_sklearn`. If they have different numbers of topics, default priors become
+    1 / `components`, as in scikit-learn.
 
     >>> from sklearn.decomposition import LatentDirichletAllocation
     >>> counts = np.random.default_rng(0).poisson(2.0 * np.kron(np.eye(2), np.ones((20, 3))))
@@ -177,7 +176,7 @@ def default_priors(fitted: Sequence[Any], components: int) -> dict[str, float]:
 
 
 def on_structure(posterior: Posterior, structure: Structure) -> Posterior:
-    """The posterior on a structure whose prior differs in last digits, as that of an estimator made by `to_sklearn`."""
+    """The posterior on a structure whose prior differs only by rounding, as after `to_sklearn`."""
     structure_here = posterior.structure
     if structure_here == structure or structure_here.description() != structure.description():
         return posterior
@@ -203,13 +202,13 @@ def check_fitted(estimator: Any) -> None:
 
 
 def check_agreement(first: Any, other: Any, index: int) -> None:
-    """Refuse estimators with different features or priors, in the words of their own parameters."""
+    """Refuse estimators with different features or priors, by the names of their parameters."""
     if type(first) is not type(other):
         raise StructureMismatch(f"Estimator 0 is a {type(first).__name__}, estimator {index} a {type(other).__name__}.")
     for name in AGREEMENT:
         seen, expected = getattr(other, name, None), getattr(first, name, None)
         if not np.array_equal(np.asarray(seen), np.asarray(expected)):
-            # Data are never quoted, and these may have come from data.
+            # These may come from data, which are never quoted.
             values = "another one" if name in FROM_DATA else f"{brief(seen)}, of estimator 0 {brief(expected)}"
             raise StructureMismatch(f"{name} of estimator {index} is {values}. {cure(name)}")
 
@@ -217,8 +216,7 @@ def check_agreement(first: Any, other: Any, index: int) -> None:
 def cure(name: str) -> str:
     if name in FROM_DATA:
         return (
-            "scikit-learn takes it from the data unless it is given: fit all with the same mean_prior=… and "
-            "covariance_prior=…"
+            "scikit-learn takes it from the data by default: fit all with the same mean_prior=… and covariance_prior=…"
         )
     if name in ("n_features_in_", "feature_names_in_"):
         return (
@@ -226,7 +224,7 @@ def cure(name: str) -> str:
             "vocabulary: db.merge([from_sklearn(estimator, own_words=…, vocabulary=…) for …])."
         )
     if name in ("doc_topic_prior_", "topic_word_prior_", "weight_concentration_prior_"):
-        return f"It is 1 / n_components unless it is given: fit all with the same {name.removesuffix('_')}=…"
+        return f"It is 1 / n_components by default: fit all with the same {name.removesuffix('_')}=…"
     return "Estimators merge only if they agree on features and priors."
 
 
@@ -236,9 +234,9 @@ def brief(value: Any) -> str:
 
 
 def expected_logarithm(alpha: Array) -> Array:
-    """E[log β] with scikit-learn's own ψ, which has nine digits: what was fitted there transforms as it did before."""
+    """E[log β] with scikit-learn's ψ, which has nine digits, so that its models transform as before."""
     theirs = getattr(getattr(library("decomposition"), "_lda", None), "_dirichlet_expectation_2d", None)
-    exact = Dirichlet().expected_statistics  # should scikit-learn rename what is private to it
+    exact = Dirichlet().expected_statistics  # in case scikit-learn renames its private function
     return np.asarray(exact(alpha - 1.0) if theirs is None else theirs(np.ascontiguousarray(alpha)))
 
 

@@ -10,10 +10,10 @@ C (covariances_), where ν C is the scatter that its updates add up. In D dimens
 
 so that its updates are exactly the conjugate ones (its reg_covar counts as data) and E[precision] = 1 / C. For "full"
 its responsibilities are ours as well. For "diag" and "spherical" it takes E[log precision] from a Wishart distribution
-over full matrices, for D > 1 a slightly different number: `predict_proba` and `score_samples` then differ from ours.
+over full matrices, which differs slightly for D > 1: `predict_proba` and `score_samples` then differ from ours.
 
-Natural parameters hold second moments around the origin: data at a distance of r standard deviations from it lose
-2 log10(r) of the sixteen digits of a covariance on the way.
+Natural parameters contain second moments around the origin: data r standard deviations away from it lose 2 log10(r) of
+the sixteen digits of a covariance.
 """
 
 from collections.abc import Callable
@@ -42,7 +42,7 @@ class Wishart:
 
 @dataclass(frozen=True)
 class Convention:
-    """How one covariance type is written here and there."""
+    """How to convert one covariance type in both directions."""
 
     covariance: Covariance
     parameters: Callable[[Wishart], dict[str, Array]]
@@ -89,7 +89,7 @@ CONVENTIONS = {
 
 
 def mixture_posterior(estimator: Any) -> Posterior:
-    """The posterior of a fitted `BayesianGaussianMixture`, with the estimator's own prior."""
+    """The posterior of a fitted `BayesianGaussianMixture`, with the estimator's prior."""
     if estimator.weight_concentration_prior_type != "dirichlet_distribution":
         raise NotConvertible(
             "The weights of a 'dirichlet_process' mixture are not exchangeable: its components cannot be relabelled. "
@@ -108,10 +108,10 @@ def mixture_posterior(estimator: Any) -> Posterior:
 
 
 def untied(estimator: Any) -> tuple[Array, Array]:
-    """Degrees and covariance of each component, where all share one covariance.
+    """Degrees and covariance of each component, if all share one covariance.
 
-    Each gets the common one, with the weight of its own observations: E[precision] stays, and every observation counts
-    once. That the components share it is lost, so that a merge may find them different.
+    Each gets the common covariance, weighted by its own observations: E[precision] stays, and every observation counts
+    once. It is lost that the components share it, so a merge may find them different.
     """
     counts = estimator.weight_concentration_ - estimator.weight_concentration_prior_
     shape = (len(counts), *estimator.covariances_.shape)
@@ -135,7 +135,7 @@ def prior_model(estimator: Any, covariance: Covariance) -> GaussianMixture:
 
 
 def mixture_estimator(posterior: Posterior) -> Any:
-    """A fitted `BayesianGaussianMixture` that holds the posterior."""
+    """A fitted `BayesianGaussianMixture` with this posterior."""
     structure = posterior.structure
     kinds = {convention.covariance: kind for kind, convention in CONVENTIONS.items()}
     kind = kinds.get(structure.model["covariance"])
@@ -153,14 +153,14 @@ def mixture_estimator(posterior: Posterior) -> Any:
 
 
 def unfitted(kind: str, components: int, prior: Wishart, weight_prior: float) -> Any:
-    """An estimator with the prior both as its arguments and as what a fit would have made of them."""
+    """An estimator with the prior both as arguments and as a fit would set it."""
     mixtures = require("sklearn.mixture", extra="interop", task="An estimator")
     settings = {
         "weight_concentration_prior": weight_prior,
         "mean_precision_prior": float(prior.strength[0]),
         "mean_prior": prior.mean[0],
         "degrees_of_freedom_prior": float(prior.degrees[0]),
-        "covariance_prior": prior.degrees[0] * prior.covariance[0] + 0.0,  # no −0.0, which reads oddly
+        "covariance_prior": prior.degrees[0] * prior.covariance[0] + 0.0,  # no −0.0, which looks odd
     }
     estimator = mixtures.BayesianGaussianMixture(
         n_components=components,
@@ -174,7 +174,7 @@ def unfitted(kind: str, components: int, prior: Wishart, weight_prior: float) ->
 
 
 def set_parameters(estimator: Any, fitted: Wishart, concentration: Array) -> None:
-    """Everything that scikit-learn's own `fit` would have left behind."""
+    """Set everything that scikit-learn's `fit` would set."""
     root = precision_root(fitted.covariance)
     estimator.weight_concentration_ = concentration
     estimator.weights_ = concentration / concentration.sum()
@@ -187,7 +187,7 @@ def set_parameters(estimator: Any, fitted: Wishart, concentration: Array) -> Non
 
 
 def precision_root(covariance: Array) -> Array:
-    """L with L Lᵀ = covariance⁻¹, upper triangular as scikit-learn keeps it."""
+    """L with L Lᵀ = covariance⁻¹, upper triangular as in scikit-learn."""
     if covariance.ndim < 3:
         return np.asarray(1.0 / np.sqrt(covariance))
     return np.swapaxes(np.linalg.inv(np.linalg.cholesky(covariance)), -1, -2)

@@ -1,7 +1,7 @@
 """StepMix's mixtures of mixed columns as posteriors of `LatentClasses`.
 
-StepMix finds parameters that make its data most likely; it has no prior and no posterior. Its classes are enough for
-one: given who belongs to which class, the posterior is exact.
+StepMix maximises the likelihood; it has no prior and no posterior. But given its class memberships, the posterior is
+exact.
 """
 
 from typing import Any
@@ -11,14 +11,14 @@ from decbayes.errors import NotConvertible
 from decbayes.models.tables.latent_classes import LatentClasses
 from decbayes.posterior import Posterior
 
-# What StepMix calls the factors of columns, in the order in which it expects them here.
+# StepMix's names for the factors of columns, in the order in which it expects them here.
 FACTORS = {"categorical": "categorical_nan", "yes_no": "binary_nan", "real": "continuous_nan"}
 
 
 def from_stepmix(estimator: Any, model: LatentClasses, data: Any) -> Posterior:
     """The posterior of the data, with the classes of a fitted StepMix: λ0 + Σ_n r_n t(x_n), r from `predict_proba`.
 
-    `estimator` must have been fitted to columns as `stepmix_data(model, data)` has them; `model` has as many classes.
+    `estimator` must have been fitted to `stepmix_data(model, data)`; `model` must have as many classes.
 
     >>> from stepmix.stepmix import StepMix
     >>> rng = np.random.default_rng(0)
@@ -36,9 +36,9 @@ def from_stepmix(estimator: Any, model: LatentClasses, data: Any) -> Posterior:
 
 
 def stepmix_data(model: LatentClasses, data: Any) -> tuple[Any, dict[str, Any]]:
-    """The data as StepMix takes it, and its description of the columns: `StepMix(…, measurement=…)`.
+    """The data as StepMix takes them, and its description of the columns: `StepMix(…, measurement=…)`.
 
-    `model` says what the columns of `data` hold. Categories are numbers; columns of one kind are next to each other.
+    `model` has the kinds of the columns of `data`. Categories are numbers; columns of one kind are next to each other.
 
     >>> import stepmix
     >>> data = {"ward": ["a", "b", "a"], "age": [30.5, 80.5, 20.5]}
@@ -53,10 +53,10 @@ def stepmix_data(model: LatentClasses, data: Any) -> tuple[Any, dict[str, Any]]:
 
 
 def groups(model: LatentClasses) -> dict[str, list[str]]:
-    """The columns of each factor that there is, by StepMix's name for it."""
+    """The columns of each factor, by StepMix's name for it."""
     factors = {name: column.factor for name, column in model.columns.items()}
     others = [name for name, factor in factors.items() if factor not in FACTORS]
     if others:
-        raise NotConvertible(f"StepMix has no counts; here are some: {', '.join(others)}.")
+        raise NotConvertible(f"StepMix does not support counts: {', '.join(others)}.")
     groups = {ours: [name for name, factor in factors.items() if factor == ours] for ours in FACTORS}
     return {FACTORS[ours]: names for ours, names in groups.items() if names}

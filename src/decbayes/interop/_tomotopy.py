@@ -11,7 +11,7 @@ from decbayes.interop._topics import on_vocabulary, topic_parameters, topic_post
 from decbayes.models.core.counts import Vocabulary, words_in_order
 from decbayes.posterior import Posterior
 
-ROUNDING = 1e-4  # more than float32 and less than any weight
+ROUNDING = 1e-4  # larger than rounding in float32, smaller than any weight
 
 
 def from_tomotopy(
@@ -19,10 +19,10 @@ def from_tomotopy(
 ) -> Posterior:
     """The posterior over topics given the counts of a trained `LDAModel`, `model`.
 
-    tomotopy samples an assignment of every token to a topic; given the assignment topics are Dirichlet with the counts
-    on top of eta, and that is what is taken: one draw, not an average over many. tomotopy orders words by
-    frequency, so pass the `vocabulary` that all sites share. It also tunes a document prior for each topic, unless
-    optim_interval is 0. That counts as learned, unless one `document_prior` is given for the merged model.
+    tomotopy samples an assignment of every token to a topic; given the assignment, topics are Dirichlet with the counts
+    on top of eta. This uses one draw, not an average over many. tomotopy orders words by frequency, so pass the
+    `vocabulary` that all sites share. It also tunes a document prior for each topic, unless optim_interval is 0. That
+    counts as learned, unless one `document_prior` is given for the merged model.
 
     >>> import tomotopy
     >>> model = tomotopy.LDAModel(k=2, seed=0)
@@ -35,10 +35,10 @@ def from_tomotopy(
     check_trained(model)
     raw = np.array([model.get_topic_word_dist(topic, normalize=False) for topic in range(model.k)], dtype=np.float64)
     eta = float(model.eta)
-    # tomotopy keeps α = η + count in float32; the counts themselves are whole numbers.
+    # tomotopy stores α = η + count in float32; the counts are integers.
     counts = np.rint(raw - eta)
     if (np.abs(raw - eta - counts) > ROUNDING * raw).any():
-        raise NotConvertible("The model weighs its words (tw), so it holds no counts. Train with TermWeight.ONE.")
+        raise NotConvertible("The model weights its words (tw), so it has no counts. Train with TermWeight.ONE.")
     words = list(model.used_vocabs)
     shared = words if vocabulary is None else list(words_in_order(vocabulary))
     return topic_posterior(
@@ -51,14 +51,13 @@ def from_tomotopy(
 
 
 def to_tomotopy(posterior: Posterior) -> Any:
-    """A `PLDAModel` that holds the posterior's topics, for `infer`, `get_topic_words`, coherence and so on.
+    """A `PLDAModel` with the posterior's topics, for `infer`, `get_topic_words`, coherence and so on.
 
-    tomotopy counts words that were drawn, and takes no counts from outside. But a labelled document has the topics of
-    its labels only: one document per topic, with each word as often as it was counted there, is the topics themselves.
-    So counts are rounded to whole ones, words that nobody has counted are unknown to the model, and topics without
-    words are left out. The document prior is one number: the mean over the topics. Topics are called "topic 0" and so
-    on (`topic_label_dict`); `make_doc` takes documents without labels. `posterior` is one of latent Dirichlet
-    allocation.
+    tomotopy takes no counts from outside, only documents. But a labelled document has only the topics of its labels, so
+    one document per topic, with each word as often as it was counted there, gives the same topics. Counts are rounded
+    to integers, words without counts are unknown to the model, and topics without words are left out. The document
+    prior is one number: the mean over the topics. Topics are called "topic 0" and so on (`topic_label_dict`);
+    `make_doc` takes documents without labels. `posterior` is one of latent Dirichlet allocation.
 
     >>> import tomotopy
     >>> topics = db.interop.from_topic_counts([[9, 8, 0, 0], [0, 0, 7, 9]], vocabulary=["sun", "sea", "tax", "law"])
@@ -71,7 +70,7 @@ def to_tomotopy(posterior: Posterior) -> Any:
         raise NotConvertible("tomotopy's eta is one number; this posterior's topic prior has several.")
     words, counts = posterior.structure.labels["topics"], np.rint(dense(posterior.contribution["topics"])).astype(int)
     if not counts.any():
-        raise NotConvertible("The posterior has counted no words, so there are no topics to hand over.")
+        raise NotConvertible("The posterior has no word counts, so there are no topics to convert.")
     model = tomotopy.PLDAModel(latent_topics=0, alpha=float(document_prior.mean()), eta=float(prior[0, 0]), seed=0)
     for topic in np.flatnonzero(counts.sum(axis=1)).tolist():
         model.add_doc(np.repeat(words, counts[topic]).tolist(), labels=[f"topic {topic}"])

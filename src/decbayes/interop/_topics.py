@@ -1,4 +1,4 @@
-"""What the topic models of all libraries share: expected counts of words in topics on top of a prior."""
+"""The common form of topic models of all libraries: expected word counts per topic on top of a prior."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -26,7 +26,7 @@ def topic_posterior(
 ) -> Posterior:
     """The posterior with these counts on top of the prior; words without names are numbered.
 
-    A document prior that differs between topics is taken to be learned, from documents of these lengths.
+    A document prior that differs between topics counts as learned, from documents of these lengths.
     """
     topics, words = contribution.shape
     names = tuple(map(str, range(words))) if vocabulary is None else words_in_order(vocabulary)
@@ -42,14 +42,14 @@ def topic_posterior(
 
 
 def on_vocabulary(contribution: Array, words: Sequence[str], shared: Sequence[str]) -> csr_array:
-    """The same counts with their columns in the order of a shared vocabulary, which must hold all words that count."""
+    """The counts with columns in the order of a shared vocabulary, which must contain all words that count."""
     places = {word: place for place, word in enumerate(shared)}
     entries = coo_array(contribution)
     missing = sorted({words[column] for column in entries.col} - places.keys())
     if missing:
         raise NotConvertible(
             f"{len(missing):,} words of the model are not in the vocabulary: {', '.join(missing[:5])}… "
-            "Use a vocabulary that holds the words of all models."
+            "Use a vocabulary with the words of all models."
         )
     columns = np.array([places[words[column]] for column in entries.col], dtype=np.int32)
     return csr_array((entries.data, (entries.row, columns)), shape=(contribution.shape[0], len(shared)))
@@ -69,13 +69,13 @@ def topic_parameters(posterior: Posterior) -> tuple[Array, Array, Array]:
 def from_topic_counts(
     counts: Any, *, vocabulary: Vocabulary | None = None, document_prior: float = 0.1, topic_prior: float = 0.01
 ) -> Posterior:
-    """The posterior of topics whose words are counted, by any library.
+    """The posterior of topics from word counts, made by any library.
 
-    `counts` are (topics, words), all documents of a topic taken together. `vocabulary` names the words;
-    `document_prior` and `topic_prior` are those of the merged model.
+    `counts` are (topics, words), summed over all documents of a topic. `vocabulary` names the words; `document_prior`
+    and `topic_prior` are those of the merged model.
 
-    Of a fitted BERTopic model these are `model.vectorizer_model.transform(texts)` with one text per topic, all its
-    documents, and the words `model.vectorizer_model.vocabulary_`. Leave its outliers, topic −1, out.
+    For a fitted BERTopic model these are `model.vectorizer_model.transform(texts)` with one text per topic, all its
+    documents, and the words `model.vectorizer_model.vocabulary_`. Leave out its outliers, topic −1.
 
     >>> topics = db.interop.from_topic_counts([[9, 8, 0], [0, 1, 7]], vocabulary=["sun", "sea", "law"])
     >>> topics.mean("topics").round(2)

@@ -1,4 +1,4 @@
-"""Draws of a sampler as posteriors: relabelled to agree with each other, then projected on a structure."""
+"""Draws of a sampler as posteriors: relabelled to agree with each other, then projected onto a structure."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ CONVERGED = 1e-12
 
 
 def projected(family: Family, statistics: Array, start: Array, name: str) -> Array:
-    """The natural parameters whose expected statistics are these, (K, d)."""
+    """The natural parameters with these expected statistics, (K, d)."""
     natural, height = np.array(start), objective(family, start, statistics)
     for _ in range(STEPS):
         slope = statistics - family.expected_statistics(natural)
@@ -34,11 +34,11 @@ def projected(family: Family, statistics: Array, start: Array, name: str) -> Arr
         natural, height, moved = line_search(family, natural, step, statistics, height)
         if not moved:
             break
-    # Rounding may end a search a little early; anything else means that there is no maximum.
+    # Rounding may end a search slightly early; otherwise there is no maximum.
     if gain <= 1e-6 * len(natural):
         return natural
     raise NotConvertible(
-        f"No {family.name} has the moments of '{name}': there are too few different draws, or some lie on the border."
+        f"No {family.name} has the moments of '{name}': too few draws are different, or some are on the boundary."
     )
 
 
@@ -49,7 +49,7 @@ def objective(family: Family, natural: Array, statistics: Array) -> float:
 def line_search(
     family: Family, natural: Array, step: Array, statistics: Array, height: float
 ) -> tuple[Array, float, bool]:
-    """The longest of the step's halves that stays in the domain and rises."""
+    """The longest step, halved repeatedly, that stays in the domain and increases the objective."""
     for halving in range(HALVINGS):
         trial = natural + 0.5**halving * step
         if family.contains(trial):
@@ -60,7 +60,7 @@ def line_search(
 
 
 def newton_step(family: Family, natural: Array, slope: Array) -> Array:
-    """∇²A(λ)⁻¹ (t − ∇A(λ)); matrices whose entries come twice make ∇²A singular."""
+    """∇²A(λ)⁻¹ (t − ∇A(λ)); a pseudo-inverse, because symmetric matrices have their entries twice."""
     if isinstance(family, Dirichlet):
         return np.array([share_step(alpha, row) for alpha, row in zip(natural + 1.0, slope, strict=True)])
     if isinstance(family, Weights):
@@ -70,7 +70,7 @@ def newton_step(family: Family, natural: Array, slope: Array) -> Array:
 
 
 def share_step(alpha: Array, slope: Array) -> Array:
-    """For a Dirichlet, ∇²A is a diagonal matrix plus one of rank one (Minka 2000)."""
+    """The Newton step of a Dirichlet, whose ∇²A is diagonal plus rank one (Minka 2000)."""
     single, total = polygamma(1, alpha), polygamma(1, alpha.sum())
     with np.errstate(divide="ignore", invalid="ignore"):
         common = np.sum(slope / single) / (1.0 / total - np.sum(1.0 / single))
@@ -81,7 +81,7 @@ Orders = NDArray[np.intp]
 """(draws, components): which component of each draw is which."""
 
 ROUNDS = 50
-# A sampler in which more of the draws have other labels has switched them; fewer are components that overlap.
+# A larger share of draws with other labels means that the sampler switched them; a smaller one that components overlap.
 SWITCHED = 0.02
 
 
@@ -93,15 +93,15 @@ def check_labels(structure: Structure, statistics: Mapping[str, Array]) -> None:
         switched = float((by_density(structure, coupled, statistics, identity) != identity).any(axis=1).mean())
         if switched > SWITCHED:
             raise NotConvertible(
-                f"In {switched:.0%} of the draws the components of {' and '.join(coupled.factors)} have other labels: "
-                "the sampler has switched them. align=True relabels each draw so that all agree."
+                f"In {switched:.0%} of the draws the components of {' and '.join(coupled.factors)} have other labels, "
+                "because the sampler switched them. align=True relabels each draw so that all agree."
             )
 
 
 def aligned_draws(structure: Structure, statistics: Mapping[str, Array]) -> dict[str, Orders]:
-    """For each factor of a coupled set the order of each draw's components in which all draws agree best.
+    """For each factor of a coupled set, the order of each draw's components in which all draws agree best.
 
-    In turn the posterior closest to the draws is found, and each draw relabelled so that it is most probable there.
+    Alternates between finding the posterior closest to the draws and relabelling each draw to be most probable in it.
     """
     by_factor: dict[str, Orders] = {}
     for coupled in structure.symmetry:
@@ -116,7 +116,7 @@ def aligned_draws(structure: Structure, statistics: Mapping[str, Array]) -> dict
 
 
 def by_pivot(coupled: CoupledSet, statistics: Mapping[str, Array]) -> Orders:
-    """Each draw's components next to those of one draw, the last, in units of the statistics' own deviations."""
+    """Each draw's components matched with those of the last draw, in units of the statistics' deviations."""
     scaled = np.concatenate([standardised(statistics[name]) for name in coupled.factors], axis=2)
     return np.array([assigned(-distances(scaled[-1], draw)) for draw in scaled])
 
@@ -145,7 +145,7 @@ def assigned(scores: Array) -> NDArray[np.intp]:
     return np.asarray(linear_sum_assignment(scores, maximize=True)[1], dtype=np.intp)
 
 
-# With more parameters than this, or fewer draws per parameter, correlations are not looked at.
+# With more parameters, or fewer draws per parameter, correlations are ignored.
 MOST_PARAMETERS, DRAWS_EACH = 500, 5
 
 
@@ -154,8 +154,8 @@ class Projection:
     """The posterior closest to some draws, and what is lost.
 
     `posterior` is that posterior. `spread[factor]` is how many times wider the draws are than the posterior, entry by
-    entry. `dependence` is what independence of components and factors costs, in nats, as Gaussians with the draws'
-    correlations would have it; NaN where there are too few draws to tell.
+    entry. `dependence` is the cost of independent components and factors, in nats, if the draws were Gaussian; NaN if
+    there are too few draws to tell.
 
     >>> model = db.models.GaussianMean(variance=1.0, dimension=1)
     >>> draws = np.random.default_rng(0).normal(3.0, 0.5, size=(2000, 1, 1))
@@ -181,11 +181,10 @@ def from_draws(
     """The posterior of this structure that is closest to a sampler's draws.
 
     `structure` is that of a model (`model.structure`): families, and the prior that the sampler had. `draws` has an
-    array (draws, components, …) for each factor, as `posterior.sample` gives them; a factor with a mean and a precision
-    has two, "components_mean" and "components_precision". `names` says what the sampler calls them:
-    {"components_mean": "mu"}.
+    array (draws, components, …) for each factor, as from `posterior.sample`; a factor with a mean and a precision has
+    two, "components_mean" and "components_precision". `names` are the sampler's names: {"components_mean": "mu"}.
 
-    Components must have one labelling in all draws. Where a sampler has switched labels that is refused; `align=True`
+    Components must have one labelling in all draws. Draws of a sampler that switched labels are refused; `align=True`
     relabels each draw so that all agree best (Stephens 2000).
 
     >>> model = db.models.GaussianMean(variance=1.0, dimension=1)
@@ -216,10 +215,10 @@ def from_draws(
 def from_arviz(
     structure: Structure, tree: Any, *, names: Mapping[str, str] | None = None, align: bool = False
 ) -> Projection:
-    """The posterior that is closest to the draws of an ArviZ DataTree or InferenceData: those of its `posterior` group.
+    """The posterior closest to the draws of an ArviZ DataTree or InferenceData, in its `posterior` group.
 
-    `structure` is that of a model (`model.structure`), and `tree` has the draws. Variables are called as `to_arviz`
-    calls them, or as `names` says; `align=True` relabels draws in which a sampler has switched labels.
+    `structure` is that of a model (`model.structure`), and `tree` has the draws. Variables are named as by `to_arviz`,
+    or by `names`; `align=True` relabels draws of a sampler that switched labels.
 
     >>> import arviz_base
     >>> model = db.models.GaussianMean(variance=1.0, dimension=1)
@@ -234,7 +233,7 @@ def from_arviz(
     missing = sorted(set(chosen.values()) - set(map(str, group.data_vars)))
     if missing:
         raise NotConvertible(
-            f"The tree has no variable {', '.join(missing)}; names={{…}} says what it calls {', '.join(chosen)}."
+            f"The tree has no variable {', '.join(missing)}; names={{…}} maps {', '.join(chosen)} to its names."
         )
     flat = {name: np.asarray(group[called].values) for name, called in chosen.items()}
     return from_draws(structure, {name: part.reshape(-1, *part.shape[2:]) for name, part in flat.items()}, align=align)
@@ -245,8 +244,8 @@ def from_moments(structure: Structure, moments: Mapping[str, tuple[Any, Any]]) -
 
     `structure` is that of a model (`model.structure`); `moments` has a mean and a variance for each factor.
 
-    For factors that are Gaussian, Gamma or Beta, which have as many parameters. A mean is (components, dimensions), a
-    variance the same, or a covariance (components, dimensions, dimensions), of which a factor without correlations
+    For factors that are Gaussian, Gamma or Beta, which mean and variance determine. A mean is (components, dimensions),
+    a variance the same, or a covariance (components, dimensions, dimensions), of which a factor without correlations
     takes the diagonal. For others see `from_draws`.
 
     >>> model = db.models.GaussianMean(variance=1.0, dimension=2)
@@ -323,7 +322,7 @@ MOMENTS: dict[str, Callable[[Array, Array], dict[str, Array]]] = {
 
 
 def factor_draws(structure: Structure, name: str, draws: Mapping[str, Any], names: Mapping[str, str]) -> Any:
-    """The draws of one factor, as `sample` gives them."""
+    """The draws of one factor, as from `sample`."""
     family, parts = structure.families[name], {}
     shapes = family.quantities(family.expected(structure.prior[name]))
     for quantity, called in quantity_names(structure, name).items():
@@ -337,14 +336,14 @@ def factor_draws(structure: Structure, name: str, draws: Mapping[str, Any], name
 
 
 def quantity_names(structure: Structure, name: str) -> dict[str, str]:
-    """What each quantity of a factor is called, as in `to_arviz`."""
+    """The name of each quantity of a factor, as in `to_arviz`."""
     family = structure.families[name]
     kinds = family.quantities(family.expected(structure.prior[name]))
     return {kind: variable_name(name, kind) for kind in kinds}
 
 
 def variable_name(factor: str, quantity: str) -> str:
-    """What a quantity of a factor is called in other libraries."""
+    """The name of a factor's quantity in other libraries."""
     return factor if quantity == "value" else f"{factor}_{quantity}"
 
 
@@ -356,9 +355,9 @@ def shaped(name: str, given: Any, shape: tuple[int, ...]) -> Array:
         expected = ", ".join(map(str, ("draws", *shape)))
         raise NotConvertible(f"The draws of '{name}' have the shape {values.shape}; expected ({expected}).")
     if len(values) < 2:
-        raise NotConvertible(f"There are fewer than two draws of '{name}': too few for a variance. Draw more.")
+        raise NotConvertible(f"There are fewer than two draws of '{name}': a variance needs more. Draw more.")
     if not np.isfinite(values).all():
-        raise NotConvertible(f"The draws of '{name}' hold NaN or infinite values.")
+        raise NotConvertible(f"The draws of '{name}' contain NaN or infinite values.")
     return values
 
 
@@ -377,7 +376,7 @@ def in_order(part: Array, order: Any) -> Array:
 
 
 def spread_of(family: Family, natural: Array, value: Any) -> Array:
-    """How many times wider the draws are, entry by entry, all quantities in a row."""
+    """How many times wider the draws are, entry by entry, for all quantities in a row."""
     projected, drawn = family.quantities(family.deviation(natural)), family.quantities(value)
     ratios = [np.ravel(drawn[kind].std(axis=0) / np.asarray(projected[kind])) for kind in drawn]
     return np.concatenate(ratios)
@@ -393,7 +392,7 @@ def dependence_of(structure: Structure, values: Mapping[str, Any]) -> float:
 
 
 def blocks_of(family: Family, value: Any) -> list[Array]:
-    """(draws, parameters) of what a factor holds as one distribution: a row, or all rows of weights."""
+    """(draws, parameters) of each independent part of a factor: a row, or all rows of weights."""
     parts = [part.reshape(*part.shape[:2], -1) for part in family.quantities(value).values()]
     rows = np.concatenate(parts, axis=2)
     if family.over_components:
@@ -402,7 +401,7 @@ def blocks_of(family: Family, value: Any) -> list[Array]:
 
 
 def varying(columns: Array) -> Array:
-    """Without columns that do not vary, and without the last of shares, which the others determine."""
+    """Remove columns that do not vary, and the last of shares, which the others determine."""
     kept = columns[:, columns.std(axis=0) > 0]
     shares = kept.shape[1] > 1 and np.allclose(kept.sum(axis=1), kept[0].sum(), rtol=1e-6)
     return kept[:, :-1] if shares else kept
