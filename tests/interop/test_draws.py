@@ -16,7 +16,7 @@ from decbayes.interop import (
     to_arviz,
     to_ctfidf,
 )
-from decbayes.interop.draws import projected
+from decbayes.interop.draws import project
 
 MIXTURE = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
 BUILT_IN = sorted(set(FAMILIES) - {"InverseGamma"})
@@ -30,7 +30,7 @@ def test_expected_statistics_determine_the_member_of_a_family(name, rng):
         natural, start = family.example(3, dimension, rng), family.example(3, dimension, rng)
         if natural.shape != start.shape:
             continue
-        found = projected(family, family.expected_statistics(natural), start, "it")
+        found = project(family, family.expected_statistics(natural), start, "it")
         again, meant = family.expected_statistics(found), family.expected_statistics(natural)
         np.testing.assert_allclose(again, meant, rtol=1e-5, atol=1e-7)
         assert family.kl(natural, found) == pytest.approx(0.0, abs=1e-8)

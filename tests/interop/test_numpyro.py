@@ -165,7 +165,7 @@ def test_a_guide_of_another_family_than_its_prior_is_refused():
 def test_parameters_that_the_guide_misses_are_refused():
     """NumPyro would take the initial values instead, and the posterior would be that of no data at all."""
     some = {name: value for name, value in PARAMS.items() if name != "shape"}
-    with pytest.raises(NotConvertible, match="params has no shape"):
+    with pytest.raises(NotConvertible, match="params lacks shape"):
         from_numpyro(observed, guide, some, np.zeros((5, D)), coupled=COUPLED)
     with pytest.raises(NotConvertible, match=r"SVI\.run\(…\)\.params"):
         from_numpyro(observed, guide, (PARAMS, None, None), np.zeros((5, D)), coupled=COUPLED)

@@ -37,7 +37,7 @@ def to_arviz(posterior: Posterior, *, draws: int = 1000, rng: Seed) -> Any:
     variables, dims, coords = {}, {}, {}
     drawn = posterior.sample(draws, rng)
     for factor, name, values in variables_of(
-        posterior, drawn if posterior.calibration is None else wider(posterior, drawn)
+        posterior, drawn if posterior.calibration is None else stretched(posterior, drawn)
     ):
         variables[name] = values[None]
         dims[name] = [f"{factor}_component", *(f"{factor}_column_{axis}" for axis in range(values.ndim - 2))]
@@ -60,26 +60,28 @@ def column_names(posterior: Posterior, factor: str, size: int) -> Any:
     return np.array(labels) if len(labels) == size else np.arange(size)
 
 
-def wider(posterior: Posterior, samples: Mapping[str, Any]) -> dict[str, Any]:
+def stretched(posterior: Posterior, samples: Mapping[str, Any]) -> dict[str, Any]:
     """Draws of the families, stretched to those of the calibrated marginals."""
     assert posterior.calibration is not None
-    moved = {}
+    stretched_draws = {}
     for factor, family in posterior.structure.families.items():
         natural = posterior.natural[factor]
         stretch = posterior.calibration.stretch(factor, family, natural)
         before, after = (
             [family.quantities(family.quantile(natural, p, times)) for p in GRID] for times in (1.0, stretch)
         )
-        moved[factor] = family.of_quantities(
+        stretched_draws[factor] = family.of_quantities(
             {
-                name: mapped(values, *(np.array([each[name] for each in series]) for series in (before, after)))
+                name: map_quantiles(
+                    values, *(np.array([quantities[name] for quantities in series]) for series in (before, after))
+                )
                 for name, values in family.quantities(samples[factor]).items()
             }
         )
-    return moved
+    return stretched_draws
 
 
-def mapped(draws: Array, before: Array, after: Array) -> Array:
+def map_quantiles(draws: Array, before: Array, after: Array) -> Array:
     """Map each entry of the draws, (S, …), from old quantiles, (G, …), to new ones, linearly within and beyond."""
     flat, old, new = (part.reshape(len(part), -1).T for part in (draws, before, after))
     moved = [

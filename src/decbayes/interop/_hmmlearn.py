@@ -19,24 +19,24 @@ def from_variational(estimator: Any, model: HiddenMarkov) -> Posterior:
     """The contribution of a variational model beyond its own prior, on top of our model's prior."""
     if not hasattr(estimator, "transmat_posterior_"):
         raise NotConvertible(f"{type(estimator).__name__} has no posterior; give the data it was fitted to.")
-    kind = emitted(model)
+    kind = variational_kind(model)
     if kind == "categorical" and hasattr(estimator, "emissionprob_posterior_"):
-        added = {"categorical": estimator.emissionprob_posterior_ - estimator.emissionprob_prior_}
+        emissions = {"categorical": estimator.emissionprob_posterior_ - estimator.emissionprob_prior_}
     elif kind == getattr(estimator, "covariance_type", None):
-        added = {"real": in_natural(estimator, model, "posterior") - in_natural(estimator, model, "prior")}
+        emissions = {"real": in_natural(estimator, model, "posterior") - in_natural(estimator, model, "prior")}
     else:
         raise NotConvertible(NO_OTHERS)
-    begun, moved = (
+    starts, moves = (
         getattr(estimator, f"{name}_posterior_") - getattr(estimator, f"{name}_prior_")
         for name in ("startprob", "transmat")
     )
-    return Posterior(model.structure, {"start": begun[:, None], "transitions": moved, **added})
+    return Posterior(model.structure, {"start": starts[:, None], "transitions": moves, **emissions})
 
 
 def to_variational(posterior: Posterior, model: HiddenMarkov) -> Any:
     """A VariationalGaussianHMM or a VariationalCategoricalHMM with the whole posterior."""
     library = require("hmmlearn.vhmm", extra="hmmlearn", task="hmmlearn")
-    kind = emitted(model)
+    kind = variational_kind(model)
     if kind is None:
         raise NotConvertible(NO_OTHERS)
     if kind == "categorical":
@@ -47,7 +47,7 @@ def to_variational(posterior: Posterior, model: HiddenMarkov) -> Any:
         estimator = library.VariationalGaussianHMM(model.states, kind)
         estimator.n_features = len(model.columns)
     for when, natural in (("posterior", posterior.natural), ("prior", model.structure.prior)):
-        for name, values in numbers(natural, model).items():
+        for name, values in hmmlearn_parameters(natural, model).items():
             setattr(estimator, f"{name}_{when}_", values)
     estimator.startprob_, estimator.transmat_ = posterior.mean("start"), posterior.mean("transitions")
     if kind != "categorical":
@@ -62,7 +62,7 @@ NO_OTHERS = (
 )
 
 
-def emitted(model: HiddenMarkov) -> str | None:
+def variational_kind(model: HiddenMarkov) -> str | None:
     """The matching variational model: "categorical", or hmmlearn's name of a covariance; None if there is none."""
     factors = [column.factor for column in model.columns.values()]
     if factors == ["categorical"]:
@@ -86,15 +86,15 @@ def in_natural(estimator: Any, model: HiddenMarkov, when: str) -> Array:
     return NormalGamma().natural(mean=mean, strength=strength[:, None], shape=shape, rate=0.5 * spread / scale**2)
 
 
-def numbers(natural: Mapping[str, Array], model: HiddenMarkov) -> dict[str, Array]:
+def hmmlearn_parameters(natural: Mapping[str, Array], model: HiddenMarkov) -> dict[str, Array]:
     """A posterior or a prior by hmmlearn's names."""
     chain = {"startprob": natural["start"][:, 0] + 1.0, "transmat": natural["transitions"] + 1.0}
     if "categorical" in natural:
         return {**chain, "emissionprob": natural["categorical"] + 1.0}
-    return {**chain, **gaussian(natural["real"], model)}
+    return {**chain, **gaussian_parameters(natural["real"], model)}
 
 
-def gaussian(natural: Array, model: HiddenMarkov) -> dict[str, Array]:
+def gaussian_parameters(natural: Array, model: HiddenMarkov) -> dict[str, Array]:
     """The inverse: means, beta, dof and scale of hmmlearn."""
     centre, scale = units(model)
     if model.covariance == "full":
@@ -175,7 +175,7 @@ def log_densities(estimator: Any, model: HiddenMarkov, points: Array) -> Array:
             f"{type(estimator).__name__} does not fit the columns: real ones need a GaussianHMM or a GMMHMM, counts a "
             "PoissonHMM, one categorical column a CategoricalHMM."
         )
-    return np.column_stack([np.atleast_1d(each) for each in densities])
+    return np.column_stack([np.atleast_1d(density) for density in densities])
 
 
 def gaussians(estimator: Any) -> tuple[Array, Array]:

@@ -66,7 +66,7 @@ def from_numpyro(
 def independent_sites(program: Program, params: Mapping[str, Any], relabelled: set[str]) -> dict[str, Site]:
     """The latent sites of a model or a guide; none may depend on the value of another."""
     first, second = (
-        {site: converted(site, fn, site in relabelled) for site, fn in latent_sites(program, params, seed).items()}
+        {site: site_family(site, fn, site in relabelled) for site, fn in latent_sites(program, params, seed).items()}
         for seed in (0, 1)
     )
     for site, (_, natural) in first.items():
@@ -82,12 +82,12 @@ def latent_sites(program: Program, params: Mapping[str, Any], seed: int) -> dict
     """The distribution of each latent site in one run of a model or a guide."""
     return {
         name: site["fn"]
-        for name, site in traced(program, params, seed).items()
+        for name, site in trace_program(program, params, seed).items()
         if site["type"] == "sample" and not site["is_observed"] and not site["infer"].get("is_auxiliary", False)
     }
 
 
-def traced(program: Program, params: Mapping[str, Any], seed: int) -> Mapping[str, Any]:
+def trace_program(program: Program, params: Mapping[str, Any], seed: int) -> Mapping[str, Any]:
     from jax.random import PRNGKey
     from numpyro import handlers
     from numpyro.infer import init_to_uniform
@@ -97,9 +97,9 @@ def traced(program: Program, params: Mapping[str, Any], seed: int) -> Mapping[st
     return dict(handlers.trace(handlers.substitute(run, substitute_fn=init_to_uniform)).get_trace())
 
 
-def converted(site: str, distribution: Any, relabelled: bool) -> Site:
+def site_family(site: str, distribution: Any, relabelled: bool) -> Site:
     """The family of a site and its natural parameters."""
-    shape, base = tuple(distribution.batch_shape) + tuple(distribution.event_shape), unwrapped(distribution)
+    shape, base = tuple(distribution.batch_shape) + tuple(distribution.event_shape), unwrap(distribution)
     kind = type(base).__name__
     if kind not in CONVERSIONS:
         raise NotConvertible(
@@ -109,7 +109,7 @@ def converted(site: str, distribution: Any, relabelled: bool) -> Site:
     return CONVERSIONS[kind](base, shape, relabelled)
 
 
-def unwrapped(distribution: Any) -> Any:
+def unwrap(distribution: Any) -> Any:
     """The distribution without `to_event` and `expand`, which only change shapes."""
     while type(distribution).__name__ in ("Independent", "ExpandedDistribution"):
         distribution = distribution.base_dist
@@ -119,8 +119,8 @@ def unwrapped(distribution: Any) -> Any:
 def as_rows(values: Any, shape: tuple[int, ...]) -> Array:
     """Parameters as (components, dimensions), for a site of this shape."""
     rows = shape[0] if shape else 1
-    whole = np.broadcast_to(np.asarray(values, dtype=np.float64), shape)
-    return whole.reshape(rows, -1)
+    values_of_site = np.broadcast_to(np.asarray(values, dtype=np.float64), shape)
+    return values_of_site.reshape(rows, -1)
 
 
 def normal(base: Any, shape: tuple[int, ...], relabelled: bool) -> Site:
@@ -174,7 +174,7 @@ def check_call(params: Any, coupled: Any) -> None:
 def check_params(guide: Program, params: Mapping[str, Any]) -> None:
     """Refuse missing parameters, which would silently keep the guide's initial values."""
     missing = [
-        name for name, site in traced(guide, params, 0).items() if site["type"] == "param" and name not in params
+        name for name, site in trace_program(guide, params, 0).items() if site["type"] == "param" and name not in params
     ]
     if missing:
         raise NotConvertible(

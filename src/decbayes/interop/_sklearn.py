@@ -82,8 +82,8 @@ def topics_of(
     """The posterior of a fitted `LatentDirichletAllocation`."""
     prior = float(estimator.topic_word_prior_)
     contribution = np.asarray(estimator.components_, dtype=np.float64) - prior
-    named = getattr(estimator, "feature_names_in_", vocabulary) if own_words is None else own_words
-    words = tuple(map(str, range(contribution.shape[1]))) if named is None else words_in_order(named)
+    names = getattr(estimator, "feature_names_in_", vocabulary) if own_words is None else own_words
+    words = tuple(map(str, range(contribution.shape[1]))) if names is None else words_in_order(names)
     if len(words) != contribution.shape[1]:
         raise NotConvertible(
             f"The model has {contribution.shape[1]:,} words, the vocabulary {len(words):,}.{OWN_WORDS}"
@@ -157,8 +157,8 @@ def merge_sklearn(
     words = None if vocabulary is None else words_in_order(vocabulary)
     most = max(estimator.n_components for estimator in fitted)
     priors: dict[str, Any] = default_priors(fitted, components or most)
-    brought = same_columns([from_sklearn(estimator, vocabulary=words, **priors) for estimator in fitted])
-    padded = [pad(posterior, max(most, components or 0)) for posterior in brought]
+    converted = same_columns([from_sklearn(estimator, vocabulary=words, **priors) for estimator in fitted])
+    padded = [pad(posterior, max(most, components or 0)) for posterior in converted]
     posteriors = [on_structure(posterior, padded[0].structure) for posterior in padded]
     for index, posterior in enumerate(posteriors):
         if posterior.structure != posteriors[0].structure:
@@ -171,18 +171,18 @@ def default_priors(fitted: Sequence[Any], components: int) -> dict[str, float]:
     """scikit-learn's default for this number of topics, if no estimator sets another."""
     names = {"document_prior": "doc_topic_prior", "topic_prior": "topic_word_prior"}
     numbers = {getattr(estimator, "n_components", None) for estimator in fitted}
-    left_open = {prior for prior, name in names.items() if all(getattr(each, name, 0) is None for each in fitted)}
+    left_open = {
+        prior for prior, name in names.items() if all(getattr(estimator, name, 0) is None for estimator in fitted)
+    }
     return {prior: 1.0 / components for prior in sorted(left_open) if len(numbers) > 1}
 
 
 def on_structure(posterior: Posterior, structure: Structure) -> Posterior:
     """The posterior on a structure whose prior differs only by rounding, as after `to_sklearn`."""
-    structure_here = posterior.structure
-    if structure_here == structure or structure_here.description() != structure.description():
+    old = posterior.structure
+    if old == structure or old.description() != structure.description():
         return posterior
-    close = (
-        np.allclose(structure_here.prior[name], prior, ROUNDING, ROUNDING) for name, prior in structure.prior.items()
-    )
+    close = (np.allclose(old.prior[name], prior, ROUNDING, ROUNDING) for name, prior in structure.prior.items())
     return Posterior.from_natural(structure, posterior.natural) if all(close) else posterior
 
 
@@ -210,10 +210,10 @@ def check_agreement(first: Any, other: Any, index: int) -> None:
         if not np.array_equal(np.asarray(seen), np.asarray(expected)):
             # These may come from data, which are never quoted.
             values = "another one" if name in FROM_DATA else f"{brief(seen)}, of estimator 0 {brief(expected)}"
-            raise StructureMismatch(f"{name} of estimator {index} is {values}. {cure(name)}")
+            raise StructureMismatch(f"{name} of estimator {index} is {values}. {advice_on(name)}")
 
 
-def cure(name: str) -> str:
+def advice_on(name: str) -> str:
     if name in FROM_DATA:
         return (
             "scikit-learn takes it from the data by default: fit all with the same mean_prior=… and covariance_prior=…"
@@ -235,9 +235,9 @@ def brief(value: Any) -> str:
 
 def expected_logarithm(alpha: Array) -> Array:
     """E[log β] with scikit-learn's ψ, which has nine digits, so that its models transform as before."""
-    theirs = getattr(getattr(library("decomposition"), "_lda", None), "_dirichlet_expectation_2d", None)
+    private = getattr(getattr(library("decomposition"), "_lda", None), "_dirichlet_expectation_2d", None)
     exact = Dirichlet().expected_statistics  # in case scikit-learn renames its private function
-    return np.asarray(exact(alpha - 1.0) if theirs is None else theirs(np.ascontiguousarray(alpha)))
+    return np.asarray(exact(alpha - 1.0) if private is None else private(np.ascontiguousarray(alpha)))
 
 
 def topic_estimator(posterior: Posterior) -> Any:

@@ -98,7 +98,7 @@ def mixture_posterior(estimator: Any) -> Posterior:
     tied = estimator.covariance_type == "tied"
     convention = CONVENTIONS["full" if tied else estimator.covariance_type]
     structure = prior_model(estimator, convention.covariance).structure
-    degrees, covariance = untied(estimator) if tied else (estimator.degrees_of_freedom_, estimator.covariances_)
+    degrees, covariance = untie(estimator) if tied else (estimator.degrees_of_freedom_, estimator.covariances_)
     fitted = Wishart(estimator.means_, estimator.mean_precision_, degrees, covariance)
     natural = {
         "weights": structure.families["weights"].natural(alpha=estimator.weight_concentration_),
@@ -107,7 +107,7 @@ def mixture_posterior(estimator: Any) -> Posterior:
     return Posterior.from_natural(structure, natural)
 
 
-def untied(estimator: Any) -> tuple[Array, Array]:
+def untie(estimator: Any) -> tuple[Array, Array]:
     """Degrees and covariance of each component, if all share one covariance.
 
     Each gets the common covariance, weighted by its own observations: E[precision] stays, and every observation counts
@@ -147,12 +147,12 @@ def mixture_estimator(posterior: Posterior) -> Any:
     fitted = CONVENTIONS[kind].wishart(posterior.parameters("components"))
     prior = CONVENTIONS[kind].wishart(family.parameters(structure.prior["components"][:1]))
     weight_prior = concentration(structure.prior["weights"])[:, 0]
-    estimator = unfitted(kind, len(weight_prior), prior, float(weight_prior[0]))
+    estimator = unfitted_estimator(kind, len(weight_prior), prior, float(weight_prior[0]))
     set_parameters(estimator, fitted, posterior.parameters("weights")["alpha"])
     return estimator
 
 
-def unfitted(kind: str, components: int, prior: Wishart, weight_prior: float) -> Any:
+def unfitted_estimator(kind: str, components: int, prior: Wishart, weight_prior: float) -> Any:
     """An estimator with the prior both as arguments and as a fit would set it."""
     mixtures = require("sklearn.mixture", extra="interop", task="An estimator")
     settings = {

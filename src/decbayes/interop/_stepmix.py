@@ -47,16 +47,16 @@ def stepmix_data(model: LatentClasses, data: Any) -> tuple[Any, dict[str, Any]]:
     {'model': 'continuous_nan', 'n_columns': 1}
     """
     pandas = require("pandas", extra="stepmix", task="StepMix")
-    frame, named = pandas.DataFrame(model.points(data), columns=list(model.columns)), groups(model)
-    measurement = {kind: {"model": kind, "n_columns": len(names)} for kind, names in named.items()}
-    return frame[[name for names in named.values() for name in names]], measurement
+    frame, columns_by_kind = pandas.DataFrame(model.points(data), columns=list(model.columns)), columns_by_factor(model)
+    measurement = {kind: {"model": kind, "n_columns": len(names)} for kind, names in columns_by_kind.items()}
+    return frame[[name for names in columns_by_kind.values() for name in names]], measurement
 
 
-def groups(model: LatentClasses) -> dict[str, list[str]]:
+def columns_by_factor(model: LatentClasses) -> dict[str, list[str]]:
     """The columns of each factor, by StepMix's name for it."""
     factors = {name: column.factor for name, column in model.columns.items()}
     others = [name for name, factor in factors.items() if factor not in FACTORS]
     if others:
         raise NotConvertible(f"StepMix does not support counts: {', '.join(others)}.")
-    groups = {ours: [name for name, factor in factors.items() if factor == ours] for ours in FACTORS}
-    return {FACTORS[ours]: names for ours, names in groups.items() if names}
+    columns_by_factor = {kind: [name for name, factor in factors.items() if factor == kind] for kind in FACTORS}
+    return {FACTORS[kind]: names for kind, names in columns_by_factor.items() if names}

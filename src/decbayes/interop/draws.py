@@ -20,7 +20,7 @@ STEPS, HALVINGS = 500, 60
 CONVERGED = 1e-12
 
 
-def projected(family: Family, statistics: Array, start: Array, name: str) -> Array:
+def project(family: Family, statistics: Array, start: Array, name: str) -> Array:
     """The natural parameters with these expected statistics, (K, d)."""
     natural, height = np.array(start), objective(family, start, statistics)
     for _ in range(STEPS):
@@ -53,9 +53,9 @@ def line_search(
     for halving in range(HALVINGS):
         trial = natural + 0.5**halving * step
         if family.contains(trial):
-            reached = objective(family, trial, statistics)
-            if reached > height:
-                return trial, reached, True
+            value = objective(family, trial, statistics)
+            if value > height:
+                return trial, value, True
     return natural, height, False
 
 
@@ -107,18 +107,18 @@ def aligned_draws(structure: Structure, statistics: Mapping[str, Array]) -> dict
     for coupled in structure.symmetry:
         orders = by_pivot(coupled, statistics)
         for _ in range(ROUNDS):
-            following = by_density(structure, coupled, statistics, orders)
-            if (following == orders).all():
+            next_orders = by_density(structure, coupled, statistics, orders)
+            if (next_orders == orders).all():
                 break
-            orders = following
+            orders = next_orders
         by_factor |= dict.fromkeys(coupled.factors, orders)
     return by_factor
 
 
 def by_pivot(coupled: CoupledSet, statistics: Mapping[str, Array]) -> Orders:
     """Each draw's components matched with those of the last draw, in units of the statistics' deviations."""
-    scaled = np.concatenate([standardised(statistics[name]) for name in coupled.factors], axis=2)
-    return np.array([assigned(-distances(scaled[-1], draw)) for draw in scaled])
+    scaled = np.concatenate([standardise(statistics[name]) for name in coupled.factors], axis=2)
+    return np.array([best_assignment(-distances(scaled[-1], draw)) for draw in scaled])
 
 
 def by_density(structure: Structure, coupled: CoupledSet, statistics: Mapping[str, Array], orders: Orders) -> Orders:
@@ -126,12 +126,12 @@ def by_density(structure: Structure, coupled: CoupledSet, statistics: Mapping[st
     rows, scores = np.arange(len(orders))[:, None], np.zeros((*orders.shape, orders.shape[1]))
     for name in coupled.factors:
         family, values = structure.families[name], statistics[name]
-        natural = projected(family, values[rows, orders].mean(axis=0), np.array(structure.prior[name]), name)
+        natural = project(family, values[rows, orders].mean(axis=0), np.array(structure.prior[name]), name)
         scores += np.einsum("kd,sjd->skj", natural, values) - family.row_terms(natural)[:, None]
-    return np.array([assigned(score) for score in scores])
+    return np.array([best_assignment(score) for score in scores])
 
 
-def standardised(statistics: Array) -> Array:
+def standardise(statistics: Array) -> Array:
     deviation = statistics.std(axis=(0, 1))
     return np.asarray(statistics / np.where(deviation > 0, deviation, 1.0))
 
@@ -140,7 +140,7 @@ def distances(pivot: Array, draw: Array) -> Array:
     return np.asarray(((pivot[:, None] - draw[None]) ** 2).sum(axis=2))
 
 
-def assigned(scores: Array) -> NDArray[np.intp]:
+def best_assignment(scores: Array) -> NDArray[np.intp]:
     """Which component of a draw goes into each slot."""
     return np.asarray(linear_sum_assignment(scores, maximize=True)[1], dtype=np.intp)
 
@@ -204,7 +204,7 @@ def from_draws(
     else:
         check_labels(structure, statistics)
     natural = {
-        name: projected(family, statistics[name].mean(axis=0), np.array(structure.prior[name]), name)
+        name: project(family, statistics[name].mean(axis=0), np.array(structure.prior[name]), name)
         for name, family in structure.families.items()
     }
     posterior = Posterior.from_natural(structure, natural)
@@ -228,8 +228,8 @@ def from_arviz(
     array([[3.]])
     """
     group = tree["posterior"]
-    wanted = [called for name in structure.families for called in quantity_names(structure, name).values()]
-    chosen = {name: (names or {}).get(name, name) for name in wanted}
+    variables = [called for name in structure.families for called in quantity_names(structure, name).values()]
+    chosen = {name: (names or {}).get(name, name) for name in variables}
     missing = sorted(set(chosen.values()) - set(map(str, group.data_vars)))
     if missing:
         raise NotConvertible(
@@ -329,7 +329,7 @@ def factor_draws(structure: Structure, name: str, draws: Mapping[str, Any], name
         given = names.get(called, called)
         if given not in draws:
             raise NotConvertible(f"There are no draws of '{given}'; there are {', '.join(map(str, draws))}.")
-        parts[quantity] = shaped(called, draws[given], np.shape(shapes[quantity]))
+        parts[quantity] = shape_draws(called, draws[given], np.shape(shapes[quantity]))
     if len({len(part) for part in parts.values()}) > 1:
         raise NotConvertible(f"The draws of '{name}' differ in number between its quantities.")
     return family.of_quantities(parts)
@@ -347,7 +347,7 @@ def variable_name(factor: str, quantity: str) -> str:
     return factor if quantity == "value" else f"{factor}_{quantity}"
 
 
-def shaped(name: str, given: Any, shape: tuple[int, ...]) -> Array:
+def shape_draws(name: str, given: Any, shape: tuple[int, ...]) -> Array:
     values = real_array(given).astype(np.float64)
     if shape and shape[0] == 1 and values.shape[1:] == shape[1:]:
         values = values[:, None]
@@ -377,18 +377,18 @@ def in_order(part: Array, order: Any) -> Array:
 
 def spread_of(family: Family, natural: Array, value: Any) -> Array:
     """How many times wider the draws are, entry by entry, for all quantities in a row."""
-    projected, drawn = family.quantities(family.deviation(natural)), family.quantities(value)
-    ratios = [np.ravel(drawn[kind].std(axis=0) / np.asarray(projected[kind])) for kind in drawn]
+    project, drawn = family.quantities(family.deviation(natural)), family.quantities(value)
+    ratios = [np.ravel(drawn[kind].std(axis=0) / np.asarray(project[kind])) for kind in drawn]
     return np.concatenate(ratios)
 
 
 def dependence_of(structure: Structure, values: Mapping[str, Any]) -> float:
     """½ (Σ log det R_b − log det R): nats that blocks of correlated Gaussians lose by independence."""
     blocks = [block for name in structure.families for block in blocks_of(structure.families[name], values[name])]
-    together = np.hstack(blocks)
-    if not 1 < together.shape[1] <= min(MOST_PARAMETERS, len(together) // DRAWS_EACH):
-        return 0.0 if together.shape[1] == 1 else float("nan")
-    return 0.5 * (sum(map(log_determinant, blocks)) - log_determinant(together))
+    all_columns = np.hstack(blocks)
+    if not 1 < all_columns.shape[1] <= min(MOST_PARAMETERS, len(all_columns) // DRAWS_EACH):
+        return 0.0 if all_columns.shape[1] == 1 else float("nan")
+    return 0.5 * (sum(map(log_determinant, blocks)) - log_determinant(all_columns))
 
 
 def blocks_of(family: Family, value: Any) -> list[Array]:
@@ -396,11 +396,11 @@ def blocks_of(family: Family, value: Any) -> list[Array]:
     parts = [part.reshape(*part.shape[:2], -1) for part in family.quantities(value).values()]
     rows = np.concatenate(parts, axis=2)
     if family.over_components:
-        return [varying(rows.reshape(len(rows), -1))]
-    return [varying(rows[:, row]) for row in range(rows.shape[1])]
+        return [drop_constant(rows.reshape(len(rows), -1))]
+    return [drop_constant(rows[:, row]) for row in range(rows.shape[1])]
 
 
-def varying(columns: Array) -> Array:
+def drop_constant(columns: Array) -> Array:
     """Remove columns that do not vary, and the last of shares, which the others determine."""
     kept = columns[:, columns.std(axis=0) > 0]
     shares = kept.shape[1] > 1 and np.allclose(kept.sum(axis=1), kept[0].sum(), rtol=1e-6)
