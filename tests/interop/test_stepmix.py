@@ -55,5 +55,5 @@ def test_what_has_no_counterpart_is_refused(patients):
     with pytest.raises(NotConvertible, match="StepMix has 2 classes, the model 3"):
         from_stepmix(estimator, model, frame)
     counts = db.LatentClasses(components=2, columns={"visits": "count"})
-    with pytest.raises(NotConvertible, match="no counts"):
+    with pytest.raises(NotConvertible, match="does not support counts"):
         stepmix_data(counts, {"visits": [1, 2]})

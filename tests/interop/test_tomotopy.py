@@ -73,5 +73,5 @@ def test_merged_topics_come_out_with_their_counts_and_work_there(rng, tmp_path):
     expected = model.assign(merged, model.counted([" ".join(words)]))[0]
     assert np.argmax(shares) == np.argmax(expected)
     np.testing.assert_allclose(shares, expected, atol=0.1)
-    with pytest.raises(NotConvertible, match="no words"):
+    with pytest.raises(NotConvertible, match="no word counts"):
         to_tomotopy(db.Posterior.of_prior(merged.structure))
