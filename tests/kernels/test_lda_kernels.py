@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import csr_array
 from scipy.special import digamma, gammaln
 
-from decbayes.kernels.documents import add_statistics, divergence, expect_topics, sort_by_word, update_documents
+from decbayes.kernels.document_updates import add_statistics, divergence, expect_topics, sort_by_word, update_documents
 
 SHAPES = [(1, 1, 1), (7, 5, 3), (40, 30, 4), (25, 60, 9)]  # documents, words, topics; not only multiples of four
 

@@ -11,8 +11,8 @@ import decbayes as db
 from decbayes.errors import InvalidPosterior
 from decbayes.families import FAMILIES, Beta, DiagonalGaussian, IsotropicGaussian, NormalGamma, NormalWishart, Weights
 from decbayes.families.rows import DenseRows
+from decbayes.kernels.row_terms import KINDS, OUTSIDE, row_term
 from decbayes.kernels.short_rows import best_assignment, forbid_undefined
-from decbayes.kernels.terms import KINDS, OUTSIDE, row_term
 from decbayes.merging.base.problem import Factor, Problem
 from decbayes.merging.matching import placement as short_rows
 from decbayes.merging.matching.placement import Placement, ShortRows, placed

@@ -102,7 +102,7 @@ def elected_of(name):
     outcome = ballot.decided()
     best = _ballot.Outcome(ballot, ballot.weighed(), tuple(range(len(ballot.posteriors))))
     return {
-        "best": (best.heard, best.strangers, best.slots, [part.labels for part in best.parts]),
+        "best": (best.counted_votes, best.strangers, best.slots, [part.labels for part in best.parts]),
         "outcome": (outcome.sites, outcome.against, outcome.kept, outcome.merged, outcome.unshared),
         "counts": (outcome.weights, outcome.by_slot(), outcome.standings(), outcome.spare),
         "copies": [robust.copies(ballot_of([*ballot.posteriors[:4], *ballot.posteriors[1:3]]).groups)],

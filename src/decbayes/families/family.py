@@ -15,7 +15,7 @@ from decbayes.families.quantiles import around
 from decbayes.families.rows import DenseRows, Rows
 from decbayes.families.totals import PlainTotals, Totals
 
-# `rest` and `own` are combined in blocks of about this many numbers (8 MiB).
+# `rest` and `contribution` are combined in blocks of about this many numbers (8 MiB).
 BLOCK = 1 << 20
 
 # Natural parameters are scaled up by this to find the maximum of a likelihood, so that the prior is negligible.
@@ -93,7 +93,7 @@ class Family(ABC):
     log_base_per_dimension: ClassVar[float] = 0.0
 
     term: ClassVar[str | None] = None
-    """The name of the row term in `kernels/terms.py`, if it is compiled there."""
+    """The name of the row term in `kernels/row_terms.py`, if it is compiled there."""
 
     @abstractmethod
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
@@ -324,14 +324,14 @@ class Family(ABC):
             return singly(self, prior, contributions, orders)
         return row_divergences(self, prior, stacked(contributions, orders))
 
-    def gain(self, rest: ArrayLike, own: Contribution) -> Array:
-        """The gain in A when row k' of `own` is added to row k of `rest`, as a (K, K') matrix.
+    def gain(self, rest: ArrayLike, contribution: Contribution) -> Array:
+        """The gain in A when row k' of `contribution` is added to row k of `rest`, as a (K, K') matrix.
 
         Exact up to a constant that is the same for all permutations: Σ_k gain[k, p[k]] ranks permutations p as
-        A(rest + own[p]) does. NaN where the sum leaves the domain.
+        A(rest + contribution[p]) does. NaN where the sum leaves the domain.
         """
         start = np.asarray(rest, dtype=np.float64)
-        added = dense(own)
+        added = dense(contribution)
         block = max(1, BLOCK // max(1, added.size))
         rows = [self._row_gains(start[k : k + block], added) for k in range(0, len(start), block)]
         return np.concatenate(rows)

@@ -71,20 +71,20 @@ def bound_tiles(alone: Floats, overlap: Floats, z: Floats, first: int, last: int
         bounds[begin : begin + size] = 0.0
         for k in range(len(z)):
             _log_odds(alone, overlap, z, k, begin, size, odds)
-            own, row = alone[k], z[k]
+            feature_odds, row = alone[k], z[k]
             for n in range(size):
                 p = row[begin + n]
                 # Each pair is visited twice, so half of its overlap counts each time.
                 entropy = -p * log(max(p, TINY)) - (1.0 - p) * log(max(1.0 - p, TINY))
-                bounds[begin + n] += 0.5 * p * (own[begin + n] + odds[n]) + entropy
+                bounds[begin + n] += 0.5 * p * (feature_odds[begin + n] + odds[n]) + entropy
 
 
 @inlined
 def _log_odds(alone: Floats, overlap: Floats, z: Floats, k: int, begin: int, size: int, odds: Floats) -> None:
     """The log-odds of feature k given the others."""
-    own = alone[k]
+    feature_odds = alone[k]
     for n in range(size):
-        odds[n] = own[begin + n]
+        odds[n] = feature_odds[begin + n]
     for j in range(len(z)):
         row, other = overlap[k, j], z[j]
         if len(row) == 1:

@@ -12,11 +12,11 @@ Places = np.ndarray[Any, np.dtype[np.int64]]
 
 
 @compiled
-def smooth(scores: Array, ends: Places, start: Array, moves: Array, moved: Array, begun: Array) -> float:
+def smooth(scores: Array, ends: Places, start: Array, moves: Array, moved: Array, firsts: Array) -> float:
     """Replace log weights of states, (steps, K), by the probabilities of the states given their whole sequence.
 
     Sequences lie one after another and end before `ends`. `start` and `moves` are weights that need not sum to one.
-    Expected moves are added to `moved`, first states to `begun`; returns the log weight of all paths together.
+    Expected moves are added to `moved`, first states to `firsts`; returns the log weight of all paths together.
     """
     steps, states = scores.shape
     weights, total = emission_weights(scores)
@@ -26,7 +26,7 @@ def smooth(scores: Array, ends: Places, start: Array, moves: Array, moved: Array
         total += forward(weights, first, end, start, moves, ahead, scale)
         backward(weights, first, end, moves, ahead, scale, scores, moved)
         for k in range(states):
-            begun[k] += scores[first, k]
+            firsts[k] += scores[first, k]
         first = end
     return total
 
@@ -89,12 +89,12 @@ def forward(weights: Array, first: int, end: int, start: Array, moves: Array, ah
 
 @compiled
 def backward(
-    weights: Array, first: int, end: int, moves: Array, ahead: Array, scale: Array, found: Array, moved: Array
+    weights: Array, first: int, end: int, moves: Array, ahead: Array, scale: Array, smoothed: Array, moved: Array
 ) -> None:
     states = weights.shape[1]
     behind, next_behind, seen = np.ones(states), np.empty(states), np.empty(states)
     for k in range(states):
-        found[end - 1, k] = ahead[end - 1, k]
+        smoothed[end - 1, k] = ahead[end - 1, k]
     for n in range(end - 2, first - 1, -1):
         for k in range(states):
             seen[k] = weights[n + 1, k] * behind[k] / scale[n + 1]
@@ -105,7 +105,7 @@ def backward(
                 value += step
                 moved[j, k] += ahead[n, j] * step
             next_behind[j] = value
-            found[n, j] = ahead[n, j] * value
+            smoothed[n, j] = ahead[n, j] * value
         behind, next_behind = next_behind, behind
 
 

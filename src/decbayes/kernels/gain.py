@@ -19,42 +19,51 @@ def _plus(total: float, term: float) -> float:
     return total + term
 
 
-def dirichlet_gain(rest: Array, own: Any) -> Array:
-    """The gain of Σ_w lnΓ(α_kw) − lnΓ(Σ_w α_kw) when row k' of the CSR matrix `own` is added to row k of α − 1.
+def dirichlet_gain(rest: Array, contribution: Any) -> Array:
+    """The gain of Σ_w lnΓ(α_kw) − lnΓ(Σ_w α_kw) when row k' of a CSR `contribution` is added to row k of α − 1.
 
     It costs K evaluations of lnΓ per non-zero entry and per distinct column. NaN where α leaves its domain.
     """
-    columns, position = np.unique(own.indices, return_inverse=True)
+    columns, position = np.unique(contribution.indices, return_inverse=True)
     alpha = np.take(rest, columns, axis=1) + 1.0
     table = np.empty_like(alpha)
     tabulate(alpha, table)
-    gain, defined = np.empty((len(rest), own.shape[0])), np.empty((len(rest), own.shape[0]), dtype=np.bool_)
+    gain, defined = (
+        np.empty((len(rest), contribution.shape[0])),
+        np.empty((len(rest), contribution.shape[0]), dtype=np.bool_),
+    )
     sums, outside = rest.sum(axis=1) + rest.shape[1], np.count_nonzero(rest <= -1.0, axis=1)
-    rows = own.indptr[:-1], own.indptr[1:], position.astype(np.int32), own.data, np.asarray(own.sum(axis=1)).ravel()
+    rows = (
+        contribution.indptr[:-1],
+        contribution.indptr[1:],
+        position.astype(np.int32),
+        contribution.data,
+        np.asarray(contribution.sum(axis=1)).ravel(),
+    )
     slots, nothing = np.arange(len(rest)), np.full(len(rest), -1)
     place_gains(alpha, alpha, alpha, table, sums, np.zeros(len(rest)), outside, *rows, slots, nothing, gain, defined)
     gain[~defined] = np.nan
     return gain
 
 
-def log_gamma_gain(rest: Array, own: Array) -> Array:
+def log_gamma_gain(rest: Array, contribution: Array) -> Array:
     """(K, K'): Σ_w lnΓ(α_kw + c_k'w) − lnΓ(α_kw); NaN where a sum leaves the domain, up to a constant where α does."""
-    gain, defined = np.empty((len(rest), len(own))), np.empty((len(rest), len(own)), dtype=np.bool_)
-    dense_gains(np.ascontiguousarray(rest), np.ascontiguousarray(own), gain, defined)
+    gain, defined = np.empty((len(rest), len(contribution))), np.empty((len(rest), len(contribution)), dtype=np.bool_)
+    dense_gains(np.ascontiguousarray(rest), np.ascontiguousarray(contribution), gain, defined)
     gain[~defined] = np.nan
     return gain
 
 
 @compiled
-def dense_gains(rest: Array, own: Array, gain: Array, defined: Any) -> None:
+def dense_gains(rest: Array, contribution: Array, gain: Array, defined: Any) -> None:
     after = np.empty(rest.shape[1])
     for slot in range(len(rest)):
         for column in range(rest.shape[1]):
             after[column] = rest[slot, column] if rest[slot, column] > 0.0 else 1.0  # lnΓ(1) = 0
         before = _log_gammas(after)
-        for component in range(len(own)):
+        for component in range(len(contribution)):
             for column in range(rest.shape[1]):
-                after[column] = rest[slot, column] + own[component, column]
+                after[column] = rest[slot, column] + contribution[component, column]
             defined[slot, component] = _smallest(after) > 0.0
             gain[slot, component] = _log_gammas(after) - before
 
@@ -103,11 +112,11 @@ def place_gains(
         first, last = (starts[row], stops[row]) if row >= 0 else (0, 0)
         if row >= 0:
             total = start_sums[slot] + (added_sums[slot] - row_sums[row])
-            own, entries = indices[first:last], data[first:last]
-            wrong += _take_out(start[slot], added[slot], alpha[slot], own, entries, buffer[0], taken_alpha)
-            for entry in range(len(own)):
-                taken_table[entry] = table[slot, own[entry]]
-            write_table(table[slot], own, buffer[0, : len(own)])
+            columns, entries = indices[first:last], data[first:last]
+            wrong += _take_out(start[slot], added[slot], alpha[slot], columns, entries, buffer[0], taken_alpha)
+            for entry in range(len(columns)):
+                taken_table[entry] = table[slot, columns[entry]]
+            write_table(table[slot], columns, buffer[0, : len(columns)])
         rows = starts, stops, indices, data, row_sums
         _gains(alpha[slot], table[slot], total, wrong, growing, rows, buffer, gain[place], defined[place])
         for entry in range(last - first):

@@ -74,10 +74,16 @@ def group_move(
 
 @inlined
 def _gain(
-    columns: Any, entries: Array, row_sum: float, slot: int, sign: float, held: tuple[Array, Array, Array], after: Array
+    columns: Any,
+    entries: Array,
+    row_sum: float,
+    slot: int,
+    sign: float,
+    slots: tuple[Array, Array, Array],
+    after: Array,
 ) -> float:
     """The gain of a slot from a row (sign 1), or from one that it already holds (sign −1)."""
-    counts, table, totals = held
+    counts, table, totals = slots
     before = _changed(counts[slot], table[slot], columns, entries, sign, after)
     change = sum_of_g(after, len(entries)) - before
     change -= g(totals[slot] + sign * row_sum) - g(totals[slot])
@@ -92,7 +98,7 @@ def group_gains(
     data: Array,
     sums: Array,
     chosen: Any,
-    held: Any,
+    current: Any,
     needed: Any,
     counts: Array,
     table: Array,
@@ -109,7 +115,7 @@ def group_gains(
         columns, entries = indices[starts[row] : stops[row]], data[starts[row] : stops[row]]
         for slot in range(counts.shape[0]):
             if needed[place, slot]:
-                sign = -1.0 if slot == held[place] else 1.0
+                sign = -1.0 if slot == current[place] else 1.0
                 gains[place, slot] = _gain(columns, entries, sums[row], slot, sign, (counts, table, totals), after)
 
 
@@ -179,11 +185,11 @@ def slot_join_losses(counts: Array, table: Array, totals: Array, losses: Array) 
 
 
 @inlined_reordered
-def _norm(own: Array, profile: Array) -> float:
-    """Σ own · profile. It stores nothing: whether a sum with stores vectorises depends on where its arrays lie."""
+def _norm(share: Array, profile: Array) -> float:
+    """Σ share · profile. It stores nothing: whether a sum with stores vectorises depends on where its arrays lie."""
     norm = TINY
-    for slot in range(len(own)):
-        norm += own[slot] * profile[slot]
+    for slot in range(len(share)):
+        norm += share[slot] * profile[slot]
     return norm
 
 
@@ -201,10 +207,10 @@ def divide_columns(
         profile = profiles[column]
         kept[:] = 0.0
         for entry in range(ends[column], ends[column + 1]):
-            share, own = shares[rows[entry]], received[rows[entry]]
+            share, scaled = shares[rows[entry]], received[rows[entry]]
             scale = data[entry] / _norm(share, profile)
             for slot in range(len(share)):
-                own[slot] += profile[slot] * scale
+                scaled[slot] += profile[slot] * scale
                 kept[slot] += share[slot] * scale
         for slot in range(len(kept)):
             total[column, slot] += kept[slot] * profile[slot]
@@ -256,10 +262,10 @@ def shared_likelihood(starts: Any, stops: Any, indices: Any, data: Array, shares
     """Σ data · log Σ_k shares · profiles: how well shares of the slots explain the rows."""
     total = 0.0
     for row in range(len(starts)):
-        own = shares[row]
+        share = shares[row]
         for entry in range(starts[row], stops[row]):
             profile, norm = profiles[indices[entry]], TINY
-            for slot in range(len(own)):
-                norm += own[slot] * profile[slot]
+            for slot in range(len(share)):
+                norm += share[slot] * profile[slot]
             total += data[entry] * log(norm)
     return total

@@ -1,8 +1,8 @@
 """The whole one-to-one search for short rows: with few components, calls cost more than arithmetic.
 
-Rows of all factors are side by side, (sites, components, columns); factor f has the columns from ends[f] to ends[f +
-1], and its row terms are of kind kinds[f] (`terms.py`). Each slot's contributions are summed separately from its prior,
-for the reason given in `families/totals.py`.
+Rows of all factors are side by side, (sites, components, columns); factor f has the columns from ends[f] to
+ends[f + 1], and its row terms are of kind kinds[f] (`row_terms.py`). Each slot's contributions are summed separately
+from its prior, for the reason given in `families/totals.py`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decbayes.kernels.compiled import compiled, compiled_exactly
-from decbayes.kernels.terms import OUTSIDE, row_term
+from decbayes.kernels.row_terms import OUTSIDE, row_term
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -141,14 +141,14 @@ def best_assignment(gain: Floats) -> Integers:
 
 @compiled
 def _gains(
-    own: Floats, held: Integers, kinds: Integers, ends: Integers, prior: Floats, totals: Floats, gain: Floats
+    rows: Floats, held: Integers, kinds: Integers, ends: Integers, prior: Floats, totals: Floats, gain: Floats
 ) -> None:
     """The gain of each slot from each component of a site that has `held` now; OUTSIDE outside the domain."""
     slots, width = prior.shape
     rest, after, room = np.empty(width), np.empty(width), np.empty(width)
     for slot in range(slots):
         for column in range(width):
-            taken = own[held[slot], column] if held[slot] >= 0 else 0.0
+            taken = rows[held[slot], column] if held[slot] >= 0 else 0.0
             rest[column] = prior[slot, column] + (totals[slot, column] - taken)
         before = 0.0
         for factor in range(len(kinds)):
@@ -157,7 +157,7 @@ def _gains(
         for component in range(slots):
             total, inside = -before, True
             for column in range(width):
-                after[column] = rest[column] + own[component, column]
+                after[column] = rest[column] + rows[component, column]
             for factor in range(len(kinds)):
                 term = row_term(kinds[factor], after[ends[factor] : ends[factor + 1]], room)
                 inside = inside and term != OUTSIDE
@@ -166,14 +166,14 @@ def _gains(
 
 
 @compiled
-def _move(own: Floats, held: Integers, permutation: Integers, totals: Floats) -> None:
+def _move(rows: Floats, held: Integers, permutation: Integers, totals: Floats) -> None:
     """Move a site's components from their old slots into new ones."""
     for slot in range(len(held)):
         if held[slot] != permutation[slot]:
             for column in range(totals.shape[1]):
                 if held[slot] >= 0:
-                    totals[slot, column] -= own[held[slot], column]
-                totals[slot, column] += own[permutation[slot], column]
+                    totals[slot, column] -= rows[held[slot], column]
+                totals[slot, column] += rows[permutation[slot], column]
             held[slot] = permutation[slot]
 
 

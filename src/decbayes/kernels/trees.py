@@ -107,9 +107,9 @@ def note(
     room: Array,
 ) -> None:
     """Write the losses of joining a group with each of the others into the matrix of losses."""
-    found = join_losses(starts, stops, indices, data, known, sums, group, others, room)
+    losses = join_losses(starts, stops, indices, data, known, sums, group, others, room)
     for place in range(len(others)):
-        finite = found[place] if found[place] < FAR else FAR
+        finite = losses[place] if losses[place] < FAR else FAR
         loss[group, others[place]] = loss[others[place], group] = finite
 
 

@@ -144,17 +144,17 @@ def discrete(structure: Structure, coupled: CoupledSet) -> bool:
     return any(structure.families[name].categorical for name in coupled.factors)
 
 
-def small_sites(shared: Shared, found: Indices, classes: bool) -> Iterator[Remark]:
+def small_sites(shared: Shared, components: Indices, classes: bool) -> Iterator[Remark]:
     """Sites too small to find the components alone: a warning if many found just one where others found more.
 
     All data of such a site are in one slot, which then mixes several components. Sites that sent pieces of components,
     far more than there are slots, are not asked to send pieces.
     """
-    if len(found) < 2 or shared.per_parameter >= LEAST_PER_PARAMETER:
+    if len(components) < 2 or shared.per_parameter >= LEAST_PER_PARAMETER:
         return
-    single, most = int((found == 1).sum()), int(found.max())
-    collapsed, pieces = most > 1 and single >= MANY * len(found), most >= PIECES * len(shared.split)
-    alone = f"{single} of {len(found)} sites found one component, others up to {most}: "
+    single, most = int((components == 1).sum()), int(components.max())
+    collapsed, pieces = most > 1 and single >= MANY * len(components), most >= PIECES * len(shared.split)
+    alone = f"{single} of {len(components)} sites found one component, others up to {most}: "
     few = "Sites have too few data to find the components alone"
     yield Remark(
         "small sites",

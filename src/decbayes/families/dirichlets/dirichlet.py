@@ -145,10 +145,10 @@ class Dirichlet(DirichletRows):
         sums = np.zeros(len(prior)) + (distinct + 1.0).sum(axis=1) * (prior.shape[1] // distinct.shape[1])
         return float(dirichlet_information(prior, *sparse.parts, sparse.sums, sums))
 
-    def gain(self, rest: ArrayLike, own: Contribution) -> Array:
+    def gain(self, rest: ArrayLike, contribution: Contribution) -> Array:
         from decbayes.kernels.gain import dirichlet_gain
 
-        sparse = own if is_sparse(own) else csr_array(dense(own))
+        sparse = contribution if is_sparse(contribution) else csr_array(dense(contribution))
         return dirichlet_gain(np.ascontiguousarray(rest, dtype=np.float64), sparse)
 
 

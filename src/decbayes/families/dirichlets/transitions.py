@@ -107,10 +107,10 @@ class Dirichlets(DirichletRows):
     def freedom(self, contribution: Array) -> Array:
         return np.full(len(contribution), float(sum(self.sizes) - len(self.sizes)))
 
-    def gain(self, rest: ArrayLike, own: Contribution) -> Array:
+    def gain(self, rest: ArrayLike, contribution: Contribution) -> Array:
         from decbayes.kernels.gain import log_gamma_gain
 
-        (alpha,), added = self.columns(rest), dense(own)
+        (alpha,), added = self.columns(rest), dense(contribution)
         return log_gamma_gain(alpha, added) - log_gamma_gain(self.sums(alpha), self.sums(added))
 
     def sums(self, values: Array) -> Array:

@@ -103,8 +103,8 @@ class IsotropicGaussian(GaussianRows):
         """The precision as a multiple of the prior's."""
         return np.asarray(rows.written_out()[:, -1] / prior[:, -1])
 
-    def gain(self, rest: ArrayLike, own: Contribution) -> Array:
-        start, added = np.asarray(rest, dtype=np.float64), dense(own)
+    def gain(self, rest: ArrayLike, contribution: Contribution) -> Array:
+        start, added = np.asarray(rest, dtype=np.float64), dense(contribution)
         nu = start[:, -1:] + added[:, -1]
         # |η + η'|² of all pairs is one matrix product, without a (K, K, D) array.
         squares = np.sum(start[:, :-1] ** 2, axis=1)[:, None] + np.sum(added[:, :-1] ** 2, axis=1)

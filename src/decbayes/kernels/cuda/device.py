@@ -15,7 +15,7 @@ USUAL_SHARED = 48 << 10
 def source(file: str) -> str:
     """The text of a file of kernels, with its includes."""
     text = files(__package__).joinpath(file).read_text(encoding="utf-8")
-    return re.sub(r'#include "(\w+\.cuh)"', lambda found: source(found[1]), text)
+    return re.sub(r'#include "(\w+\.cuh)"', lambda match: source(match[1]), text)
 
 
 class Device:
@@ -56,9 +56,9 @@ class Device:
     def to_device(self, array: Any) -> Any:
         """A NumPy array's content on the device."""
         # `asarray` would first copy it to pinned memory, with one thread.
-        there = self.xp.empty(array.shape, array.dtype)
-        there.set(array)
-        return there
+        on_device = self.xp.empty(array.shape, array.dtype)
+        on_device.set(array)
+        return on_device
 
     def to_host(self, array: Any) -> Any:
         """A NumPy array with the same content."""
@@ -67,13 +67,13 @@ class Device:
     def later(self, array: Any) -> Callable[[], Any]:
         """Start copying to the CPU; the returned call waits for that copy, but not for anything launched afterwards."""
         pinned = import_module("cupyx").empty_pinned  # other memory would be copied through a buffer, and waited for
-        here, arrived = pinned(array.shape, array.dtype), self.xp.cuda.Event(disable_timing=True)
-        array.get(out=here, blocking=False)
-        arrived.record()
+        copy, copied = pinned(array.shape, array.dtype), self.xp.cuda.Event(disable_timing=True)
+        array.get(out=copy, blocking=False)
+        copied.record()
 
         def waited() -> Any:
-            arrived.synchronize()
-            return here
+            copied.synchronize()
+            return copy
 
         return waited
 

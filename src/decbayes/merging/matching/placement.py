@@ -141,7 +141,7 @@ class ShortRows:
     """All sites' rows in one array, the slot of each component, and the contents of slots."""
 
     def __init__(self, problem: Problem, assignments: Assignments | None = None) -> None:
-        from decbayes.kernels.terms import KINDS
+        from decbayes.kernels.row_terms import KINDS
 
         families = [factor.family for factor in problem.factors]
         self.problem = problem

@@ -172,8 +172,8 @@ class Match:
         candidates = every_permutation(len(self.slots)) if few else exchanges(permutation)
         goes_to = np.argsort(candidates, axis=1)[:, permutation]
         stays = (goes_to == self.slots) | (alike[goes_to] & alike)
-        reached = np.where(stays, -np.inf, self.values(candidates)[:, None])
-        return np.asarray(self.value(permutation) - reached.max(axis=0))
+        elsewhere = np.where(stays, -np.inf, self.values(candidates)[:, None])
+        return np.asarray(self.value(permutation) - elsewhere.max(axis=0))
 
     def bound(self) -> float:
         """An upper bound on the value of all permutations (Gilmore and Lawler)."""

@@ -97,7 +97,10 @@ class Ballot:
         kept = np.flatnonzero(~strangers)
         rest = self.among(kept.tolist())
         without = Outcome(rest, rest.weighed(), tuple(kept.tolist()))
-        better = without.slots < everybody.slots or without.heard.sum() > everybody.heard[kept].sum() + BETTER
+        better = (
+            without.slots < everybody.slots
+            or without.counted_votes.sum() > everybody.counted_votes[kept].sum() + BETTER
+        )
         return without if better else everybody
 
     def weighed(self) -> tuple[SlotWeights, ...]:
@@ -161,7 +164,7 @@ class Outcome:
         return sum(part.slots for part in self.weighed)
 
     @property
-    def heard(self) -> Array:
+    def counted_votes(self) -> Array:
         """Per site: the number of its votes for components that count."""
         free = [part.votes.sum(axis=1) for part in self.weighed if part.group.coupled is not None]
         return np.sum(free, axis=0) if free else np.zeros(len(self.sites))
@@ -346,8 +349,8 @@ def mostly_confirmed(part: SlotWeights) -> Sites:
 
 def confirmed(part: SlotWeights) -> NDArray[np.bool_]:
     """Components in slots where another site counts, too."""
-    heard = part.votes > 0.5
-    return np.asarray((heard.sum(axis=0) - heard)[part.group.site, part.labels] > 0)
+    known = part.votes > 0.5
+    return np.asarray((known.sum(axis=0) - known)[part.group.site, part.labels] > 0)
 
 
 def of_sites(group: Group, amounts: ArrayLike, nothing: float = 0.0) -> Array:

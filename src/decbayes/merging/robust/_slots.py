@@ -54,9 +54,9 @@ class SlotWeights:
     @property
     def votes(self) -> Array:
         """(sites, slots): the part of each site's vote that counts; it has one vote per slot."""
-        heard = np.zeros((self.group.sites, self.slots))
-        np.maximum.at(heard, (self.group.site, self.labels), self.group.votes * self.weights)
-        return heard
+        counted = np.zeros((self.group.sites, self.slots))
+        np.maximum.at(counted, (self.group.site, self.labels), self.group.votes * self.weights)
+        return counted
 
     @cached_property
     def coverage(self) -> float:
@@ -186,8 +186,8 @@ def starting_candidates(group: Group, labels: Indices, slots: int) -> Indices:
     for slot in range(slots):
         inside, places = np.flatnonzero(labels == slot), np.flatnonzero(labels[likeness.candidates] == slot)
         if len(places):
-            heard = support(group, inside, likeness.weights[np.ix_(inside, places)])
-            ranked = places[np.argsort(-heard, kind="stable")]
+            votes = support(group, inside, likeness.weights[np.ix_(inside, places)])
+            ranked = places[np.argsort(-votes, kind="stable")]
             chosen[:, slot] = ranked[np.linspace(0, len(ranked) - 1, STARTS).astype(np.intp)]
     return chosen
 
@@ -240,9 +240,9 @@ def nearest_slots(group: Group, places: Indices) -> Indices:
     for _ in range(ROUNDS):
         all_lost, shared = np.zeros((len(labels), slots)), np.zeros((len(labels), slots))
         for slot in range(slots):
-            here = weighed.core * (weighed.labels == slot)
-            rest = [total[slot] - here[:, None] * rows for total, rows in zip(totals[0], group.rows, strict=True)]
-            left = totals[1][slot] - here * group.evidence
+            inside = weighed.core * (weighed.labels == slot)
+            rest = [total[slot] - inside[:, None] * rows for total, rows in zip(totals[0], group.rows, strict=True)]
+            left = totals[1][slot] - inside * group.evidence
             all_lost[:, slot] = group.claim_losses((rest, left))
             shared[:, slot] = in_common(group.claims[1], left)
         before, labels = weighed, all_lost.argmin(axis=1)
@@ -260,10 +260,10 @@ def without_doubtful_slots(weighed: SlotWeights) -> SlotWeights:
     Few means no more than may be faulty, and fewer than chance explains.
     """
     group, known = weighed.group, weighed.votes > 0.5
-    heard = known.sum(axis=0)
-    few = (heard > 0) & (heard <= tolerated_faults(group.sites))
-    complete = known[:, heard > tolerated_faults(group.sites)].all(axis=1)
-    doubtful = few & ~known[complete].any(axis=0) & (weighed.chance(heard) < UNLIKELY)
+    sites = known.sum(axis=0)
+    few = (sites > 0) & (sites <= tolerated_faults(group.sites))
+    complete = known[:, sites > tolerated_faults(group.sites)].all(axis=1)
+    doubtful = few & ~known[complete].any(axis=0) & (weighed.chance(sites) < UNLIKELY)
     left = np.flatnonzero(~doubtful)
     odd = np.flatnonzero(doubtful[weighed.labels])
     if not len(odd) or not len(left):

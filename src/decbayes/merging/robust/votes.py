@@ -103,8 +103,7 @@ class Group:
             counts = [vstack([csr_array(site.contribution[name])[labels] for site, labels in sites]) for name in judged]
             rows = [frequent(csr_array(weighted_rows(csr_array(part), voting))) for part in counts]
         else:
-            written = [np.concatenate([part.written_out() for part in contents[name]]) for name in judged]
-            rows = [voting[:, None] * part for part in written]
+            rows = [voting[:, None] * np.concatenate([c.written_out() for c in contents[name]]) for name in judged]
         return cls(
             names=names,
             coupled=coupled,

@@ -180,7 +180,7 @@ def times_of_words(data: Any, vocabulary: int) -> NDArray[np.int64] | None:
     stored = data.data, data.indices
     if any(part.dtype not in (np.int32, np.int64) or len(part) != data.indptr[-1] for part in stored):
         return None
-    from decbayes.kernels.word_counts import add_words
+    from decbayes.kernels.document_updates import add_words
 
     if data.nnz < MANY:
         times = np.zeros(vocabulary, dtype=np.int64)

@@ -127,7 +127,7 @@ class Documents:
 
     def _gammas(self, alpha: Array, before: Array) -> Array:
         """γ of each document, one at a time because documents have different priors."""
-        from decbayes.kernels.documents import update_documents
+        from decbayes.kernels.document_updates import update_documents
 
         data, words, offsets = self._matrix
         count, side = alpha.shape

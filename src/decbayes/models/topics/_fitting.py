@@ -151,7 +151,7 @@ Entries = tuple[Array, NDArray[Any], NDArray[np.int64]]
 
 def kept(statistics: Array) -> Entries:
     """The entries of (words, topics) statistics that are not negligible."""
-    from decbayes.kernels.documents import keep_entries
+    from decbayes.kernels.document_updates import keep_entries
 
     indptr, nothing = np.empty(statistics.shape[1] + 1, dtype=np.int64), np.empty(0)
     keep_entries(statistics, NEGLIGIBLE, indptr, np.empty(0, dtype=np.int32), nothing)

@@ -68,7 +68,7 @@ class Expected:
 
     @classmethod
     def of(cls, topics: Topics) -> "Expected":
-        from decbayes.kernels.documents import expect_topics
+        from decbayes.kernels.document_updates import expect_topics
 
         weights, scales = np.empty_like(topics.alpha), np.empty(len(topics.alpha))
 
@@ -150,7 +150,7 @@ class Statistics:
         return places
 
     def _sum(self, places: Places, room: "Room", ends: NDArray[np.int64], counter: NDArray[np.int64]) -> None:
-        from decbayes.kernels.documents import add_statistics
+        from decbayes.kernels.document_updates import add_statistics
 
         results = room.ratios, room.proportions, self._sums
         add_statistics(places.starts, places.entries, places.documents, *results, ends, counter)
@@ -186,7 +186,7 @@ class Work:
 
     def update(self, expected: Expected, ends: NDArray[np.int64], counter: NDArray[np.int64]) -> None:
         """Find the topics of the documents that other threads leave."""
-        from decbayes.kernels.documents import update_documents
+        from decbayes.kernels.document_updates import update_documents
 
         block, steps = self.block, self.steps
         update_documents(
@@ -210,7 +210,7 @@ class Work:
 
 def sorting(block: CountBlock, places: Places, threads: int) -> Iterator[Callable[[], None]]:
     """Tasks that find where the words of a block occur."""
-    from decbayes.kernels.documents import sort_by_word
+    from decbayes.kernels.document_updates import sort_by_word
 
     first = 0
     for last in equal_work(places.starts, min(threads, SORTERS)).tolist():
@@ -227,7 +227,7 @@ class Inference:
 
     def __call__(self, counts: csr_array) -> Array:
         """(documents, topics): expected shares."""
-        from decbayes.kernels.documents import infer_documents
+        from decbayes.kernels.document_updates import infer_documents
 
         data, columns = counts.data.astype(np.int32, copy=False), counts.indices.astype(np.int32, copy=False)
         offsets, steps = counts.indptr.astype(np.int64, copy=False), self._steps
@@ -243,7 +243,7 @@ class Inference:
 
 def bound_of_topics(topics: Topics, prior: Topics) -> float:
     """E[log p(β)] − E[log q(β)]."""
-    from decbayes.kernels.documents import divergence
+    from decbayes.kernels.document_updates import divergence
 
     parts = np.empty(-(-len(topics.alpha) // WORDS))
 

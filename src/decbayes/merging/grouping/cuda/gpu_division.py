@@ -87,22 +87,22 @@ class GpuCounts:
 
     def normalised(self, values: Any, *, axis: int, otherwise: Any = None) -> Any:
         """Values divided by their sum over an axis; `otherwise`, or zero, where the sum is zero."""
-        made, others = self._xp.empty_like(values), values if otherwise is None else otherwise
+        output, others = self._xp.empty_like(values), values if otherwise is None else otherwise
         sums = values.sum(axis=axis)
-        self._each(made, "normalise", values, sums, others, np.int32(axis))
-        return made
+        self._elementwise(output, "normalise", values, sums, others, np.int32(axis))
+        return output
 
-    def led_on(self, reached: Any, before: Any, *, axis: int) -> Any:
+    def led_on(self, after: Any, before: Any, *, axis: int) -> Any:
         """Extrapolate from two points, as the CPU kernel of this name does."""
-        made = self._xp.empty_like(reached)
-        self._each(made, "lead_on", reached, before, np.float64(FLOOR))
-        return self.normalised(made, axis=axis)
+        output = self._xp.empty_like(after)
+        self._elementwise(output, "lead_on", after, before, np.float64(FLOOR))
+        return self.normalised(output, axis=axis)
 
-    def _each(self, made: Any, kernel: str, *arguments: Any) -> None:
+    def _elementwise(self, output: Any, kernel: str, *arguments: Any) -> None:
         """Launch a kernel with one thread per number of the output."""
-        blocks = -(-made.size // COLUMN_THREADS)
+        blocks = -(-output.size // COLUMN_THREADS)
         self._device.launch(
-            KERNELS, kernel, blocks, COLUMN_THREADS, *arguments, np.int64(made.size), made, SLOTS=made.shape[1]
+            KERNELS, kernel, blocks, COLUMN_THREADS, *arguments, np.int64(output.size), output, SLOTS=output.shape[1]
         )
 
     def divided(self, shares: Any, profiles: Any) -> Divided:

@@ -1,4 +1,4 @@
-"""Variational updates of latent Dirichlet allocation on a sparse count matrix.
+"""Variational updates of latent Dirichlet allocation on a sparse count matrix; counts of its words.
 
 Arrays over topics and words are word-major, (W, K), so that a word's K values are contiguous. For document d with
 counts n_w, document topics q(θ) = Dirichlet(γ) and topics q(β_k) = Dirichlet(λ_k):
@@ -18,13 +18,14 @@ from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from decbayes.kernels.compiled import compiled, inlined_reordered
+from decbayes.kernels.compiled import compiled, compiled_exactly, inlined_reordered
 from decbayes.kernels.sparse_rows import longest
 from decbayes.kernels.special import bound_term, digamma, exp, exp_digamma, lgamma, log
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int32]
 
+LARGEST = np.iinfo(np.int32).max
 TINY = 1e-280  # keeps n / Σ_k φ finite when every term underflows; such a word then counts for no topic
 
 
@@ -303,3 +304,24 @@ def keep_entries(statistics: Floats, least: float, indptr: NDArray[np.int64], in
     if counting:
         for topic in range(topics):
             indptr[topic + 1] = indptr[topic] + places[topic]
+
+
+@compiled_exactly
+def add_words(
+    data: NDArray[Any], columns: NDArray[Any], offsets: NDArray[Any], first: int, last: int, times: NDArray[np.int64]
+) -> bool:
+    """Add to `times` how often each word occurs in documents `first` to `last` − 1.
+
+    False as soon as a document does not consist of positive counts of words in increasing order.
+    """
+    for document in range(first, last):
+        start, stop, before = offsets[document], offsets[document + 1], -1
+        if start < 0 or stop < start or stop > len(data):
+            return False
+        for entry in range(start, stop):
+            word, count = columns[entry], data[entry]
+            if word <= before or word >= len(times) or count < 1 or count > LARGEST:
+                return False
+            times[word] += count
+            before = word
+    return True
