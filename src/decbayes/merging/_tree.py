@@ -14,7 +14,7 @@ from decbayes.families.matrices import Indices
 from decbayes.merging.aligning import align, largest_structure
 from decbayes.merging.alignment import Alignment
 from decbayes.merging.base.canonical import canonical_order
-from decbayes.merging.base.components import Components, bases
+from decbayes.merging.base.components import Components
 from decbayes.merging.base.coupled import as_sequence, coupled_problem, reordered
 from decbayes.merging.base.problem import Problem, Solution
 from decbayes.merging.grouping.joins import Joined, greedy_joins, grown_labels
@@ -117,8 +117,8 @@ def tree(posteriors: Iterable[Posterior]) -> Tree:
 
 
 def grown(problem: Problem, site: Indices) -> Branches:
-    components = Components.of(problem.factors, [*problem.contents])
-    base = bases(components.factors, float(components.evidence.sum()), problem.components)
+    components = Components.in_problem(problem)
+    base = components.bases(problem.components)
     leaf = np.arange(len(components), dtype=np.intp)
     if len(components) > MOST_LEAVES:
         leaf = grown_labels(components, base, MOST_LEAVES)

@@ -19,7 +19,7 @@ import numpy as np
 from decbayes.errors import StructureMismatch
 from decbayes.merging import align, product
 from decbayes.merging.base.compatibility import same_columns
-from decbayes.merging.base.components import LEAST_EVIDENCE, bases
+from decbayes.merging.base.components import LEAST_EVIDENCE
 from decbayes.merging.base.lineage import as_components
 from decbayes.merging.base.products import AssignedSums
 from decbayes.merging.grouping.search import SlotSearch
@@ -103,7 +103,7 @@ def cheapest_joins(merged: Posterior) -> Joins:
     """The joins that lose least, one after another, down to a single slot."""
     components = as_components(merged)
     count = len(components)
-    base = bases(components.factors, float(components.evidence.sum()), count)
+    base = components.bases(count)
     search, joins = SlotSearch(components, np.arange(count), base, count), []
     while search.count > 1:
         losses = search.join_losses()

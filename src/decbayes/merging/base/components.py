@@ -37,8 +37,16 @@ class Components:
         rows = tuple(first.followed_by(others) for _, (first, *others) in distinguishing)
         return cls(tuple(factor for factor, _ in distinguishing), rows, observed(pairs))
 
+    @classmethod
+    def in_problem(cls, problem: Problem) -> "Components":
+        return cls.of(problem.factors, problem.contents)
+
     def __len__(self) -> int:
         return len(self.evidence)
+
+    def bases(self, slots: int) -> list[Array]:
+        """The share of the prior per observation, for this many slots."""
+        return bases(self.factors, float(self.evidence.sum()), slots)
 
     def effective_freedom(self) -> Array:
         """The number of parameters that each component's data determine."""

@@ -12,7 +12,7 @@ from decbayes.errors import StructureMismatch
 from decbayes.families import Array
 from decbayes.families.matrices import Indices
 from decbayes.merging.base.compatibility import alike, difference
-from decbayes.merging.base.components import Components, bases
+from decbayes.merging.base.components import Components
 from decbayes.merging.base.coupled import coupled_problem
 from decbayes.merging.base.problem import best_permutation
 from decbayes.posterior import Posterior, arrays
@@ -163,12 +163,12 @@ def check_followed(previous: Structure, merged: Structure) -> None:
 def as_components(posterior: Posterior) -> Components:
     (coupled,) = posterior.structure.symmetry
     problem = coupled_problem((posterior,), coupled, posterior.structure)
-    return Components.of(problem.factors, problem.contents)
+    return Components.in_problem(problem)
 
 
 def distances(before: Components, after: Components) -> Array:
     """(before, after): loss in nats of describing one observation of each with common parameters."""
-    base = bases(after.factors, float(after.evidence.sum()), len(after))
+    base = after.bases(len(after))
     lost = np.zeros((len(before), len(after)))
     for factor, old, new, factor_base in zip(before.factors, before.rows, after.rows, base, strict=True):
         first, second = per_observation(old.written_out(), before), per_observation(new.written_out(), after)

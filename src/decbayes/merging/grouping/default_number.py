@@ -16,7 +16,7 @@ import numpy as np
 
 from decbayes.families.matrices import Array, Indices
 from decbayes.families.rows import Rows
-from decbayes.merging.base.components import LEAST_EVIDENCE, Components, bases, sites_of
+from decbayes.merging.base.components import LEAST_EVIDENCE, Components, sites_of
 from decbayes.merging.base.problem import Factor, Problem
 from decbayes.merging.grouping.joins import grown_labels
 from decbayes.merging.grouping.number import SWEEPS, sampling_noise
@@ -66,13 +66,13 @@ def counted(components: int) -> str:
 def default_number(problem: Problem) -> DefaultNumber:
     """Divide slots, starting with the largest site's number of components, while that helps."""
     largest = max(contents[0].count for contents in problem.contents)
-    components = Components.of(problem.factors, [*problem.contents])
+    components = Components.in_problem(problem)
     filled = np.flatnonzero(components.evidence >= LEAST_EVIDENCE)
     if len(filled) <= largest:
         return DefaultNumber(largest, largest)
     components, others = components.taken(filled), OtherSites.of(problem, filled)
     limit = unlike_above(problem, components.evidence)
-    start = grown_labels(components, bases_of(components, largest), largest)
+    start = grown_labels(components, components.bases(largest), largest)
     search, unlike = searched(components, start, largest), False
     first = score = others.score(search)
     tolerated, tried = TOLERATED * sampling_noise(components) * len(components), 0
@@ -88,8 +88,8 @@ def default_number(problem: Problem) -> DefaultNumber:
 
 def alike_in(problem: Problem, slots: int) -> bool:
     """Whether, with this many slots, no slot holds components that differ by more than noise."""
-    components = Components.of(problem.factors, [*problem.contents])
-    labels = grown_labels(components, bases_of(components, slots), slots)
+    components = Components.in_problem(problem)
+    labels = grown_labels(components, components.bases(slots), slots)
     gains, by_noise, _ = halved(searched(components, labels, slots))
     return not bool((gains / by_noise > unlike_above(problem, components.evidence)).any())
 
@@ -113,13 +113,9 @@ def divisions(search: SlotSearch, limit: float) -> Iterator[tuple[SlotSearch, bo
 
 def searched(components: Components, labels: Indices, count: int) -> SlotSearch:
     """Single moves from these labels."""
-    search = SlotSearch(components, labels, bases_of(components, count), count)
+    search = SlotSearch(components, labels, components.bases(count), count)
     search.moves(SWEEPS)
     return search
-
-
-def bases_of(components: Components, count: int) -> list[Array]:
-    return bases(components.factors, float(components.evidence.sum()), count)
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ class Grouping:
         large = is_large(problem)
         problem = problem if large else problem.loaded()
         device = None if large and not keepable(problem) else device_of(problem)
-        components = None if large else Components.of(problem.factors, problem.contents)
+        components = None if large else Components.in_problem(problem)
         labels = (
             self._sample_labels(problem, device) if components is None else self._labels(problem, components, device)
         )
@@ -100,14 +100,14 @@ class Grouping:
         """For too many components to search together: search a sample, then move all components."""
         evidence = np.concatenate([part.evidence for _, part in chunks(problem, SITES_AT_A_TIME)])
         sample, places = sampled(problem, evidence)
-        base = bases(sample.factors, float(sample.evidence.sum()), problem.components)
+        base = sample.bases(problem.components)
         labels = np.full(len(evidence), -1, dtype=np.intp)
         labels[places] = self._searched(problem, sample, base, places, None, device, vacating=False)
         return moved_from_sample(problem, labels, bases(sample.factors, float(evidence.sum()), problem.components))
 
     def _labels(self, problem: Problem, components: Components, device: "Device | None") -> Indices:
         count = problem.components
-        base = bases(components.factors, float(components.evidence.sum()), count)
+        base = components.bases(count)
         if not problem.exchangeable:
             return anchored_labels(problem, components, [np.zeros_like(row) for row in base])
         main = np.flatnonzero(components.evidence > least_evidence(components.evidence))
@@ -231,7 +231,7 @@ def moved_from_sample(problem: Problem, labels: Indices, base: Sequence[Array]) 
     """Labels after rounds of moves of all components, starting from the slots of a sample."""
     if not keepable(problem):
         return moved_in_blocks(problem, labels, base)
-    components = Components.of(problem.factors, [*problem.contents])
+    components = Components.in_problem(problem)
     search = SlotSearch(components, labels, base, problem.components)
     search.moves(ROUNDS, problem.announce, block=WIDE_BLOCK)
     return search.labels

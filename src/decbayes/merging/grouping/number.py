@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from decbayes.families.matrices import Array, Indices
-from decbayes.merging.base.components import LEAST_EVIDENCE, Components, bases, earlier_components, sites_of
+from decbayes.merging.base.components import LEAST_EVIDENCE, Components, earlier_components, sites_of
 from decbayes.merging.base.problem import Problem
 from decbayes.merging.grouping.joins import grown_labels
 from decbayes.merging.grouping.search import SlotSearch, count_new_slots
@@ -73,7 +73,7 @@ def estimated_number(problem: Problem) -> tuple[int, Stands]:
     """
     before = known_slots(problem)
     widest = max(contents[0].count for contents in problem.contents)
-    components = Components.of(problem.factors, [*problem.contents])
+    components = Components.in_problem(problem)
     filled = np.flatnonzero(components.evidence >= LEAST_EVIDENCE)
     components, count = components.taken(filled), len(filled)
     if count < 2:
@@ -82,7 +82,7 @@ def estimated_number(problem: Problem) -> tuple[int, Stands]:
     if anchors is not None:
         before += new_slots(components, anchors, sites_of(problem)[filled])
     if count > MOST_COMPONENTS:
-        base = bases(components.factors, float(components.evidence.sum()), MOST_COMPONENTS)
+        base = components.bases(MOST_COMPONENTS)
         components = components.joined(grown_labels(components, base, MOST_COMPONENTS), MOST_COMPONENTS)
         count = MOST_COMPONENTS
     start = min(count, max(2 * widest, FIRST))
@@ -107,7 +107,7 @@ def known_slots(problem: Problem) -> int:
 def new_slots(components: Components, anchors: Components, sites: Indices) -> int:
     """The number of slots missing in an earlier merge, for components that at least two sites have found."""
     count = len(anchors)
-    base = bases(components.factors, float(components.evidence.sum()), count)
+    base = components.bases(count)
     search = SlotSearch(components, np.full(len(components), -1, dtype=np.intp), base, count, anchors)
     known, least = anchors.evidence > 0.0, sampling_noise(components)
     lost = search.alone() - np.where(known, search.gains(np.arange(len(components))), -np.inf).max(axis=1)
@@ -145,7 +145,7 @@ def descend(components: Components, start: int) -> tuple[int | None, bool, bool,
 
 def cheapest_joins(components: Components, start: int) -> Iterator[CheapestJoin]:
     """Descend from this many slots, by one join (or a few) at a time, with moves after each."""
-    base = bases(components.factors, float(components.evidence.sum()), start)
+    base = components.bases(start)
     search = SlotSearch(components, grown_labels(components, base, start), base, start)
     least = sampling_noise(components)
     while search.count > 1:

@@ -9,7 +9,7 @@ import numpy as np
 from decbayes.base.workers import gathered
 from decbayes.families import Array
 from decbayes.families.matrices import Indices
-from decbayes.merging.base.components import LEAST_EVIDENCE, Components, bases
+from decbayes.merging.base.components import LEAST_EVIDENCE, Components
 from decbayes.merging.base.problem import Problem
 from decbayes.merging.grouping.number import crowding, sampling_noise, within_bounds
 from decbayes.merging.grouping.search import SlotSearch
@@ -90,11 +90,11 @@ class Shared:
 def shared_components(problem: Problem, slots: Sequence[Indices]) -> Shared:
     """Each site's version of each slot, and what it loses by merging with the others."""
     count, sites = problem.components, len(slots)
-    components = Components.of(problem.factors, [*problem.contents])
+    components = Components.in_problem(problem)
     versions = components.joined(
         np.concatenate([site * count + labels for site, labels in enumerate(slots)]), sites * count
     )
-    base = bases(components.factors, float(components.evidence.sum()), count)
+    base = components.bases(count)
     search = SlotSearch(versions, np.tile(np.arange(count), sites), base, count)
     labels = np.concatenate(slots)
     gains, by_noise, halves = halved(SlotSearch(components, labels, base, count))

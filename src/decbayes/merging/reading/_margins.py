@@ -9,7 +9,7 @@ from decbayes.families import Array
 from decbayes.families.matrices import Indices
 from decbayes.families.rows import Rows
 from decbayes.merging.alignment import Alignment
-from decbayes.merging.base.components import Components, bases, prior_components
+from decbayes.merging.base.components import Components, prior_components
 from decbayes.merging.base.problem import Assignments, Problem, best_permutation
 from decbayes.merging.grouping.search import SlotSearch
 from decbayes.merging.matching.placement import Placement
@@ -133,8 +133,8 @@ def component_losses(problem: Problem, slots: Sequence[Indices]) -> list[Array]:
 
 def slot_search(problem: Problem, slots: Sequence[Indices], anchors: Components | None = None) -> SlotSearch:
     """The search of `Grouping` with all components in these slots."""
-    components = Components.of(problem.factors, [*problem.contents])
-    base = bases(components.factors, float(components.evidence.sum()), problem.components)
+    components = Components.in_problem(problem)
+    base = components.bases(problem.components)
     return SlotSearch(components, np.concatenate(slots), base, problem.components, anchors)
 
 

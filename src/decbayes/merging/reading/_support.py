@@ -104,5 +104,5 @@ def thin(alignment: Alignment, coupled: CoupledSet) -> float | None:
     1.5
     """
     problem = alignment.problem(coupled)
-    median = data_per_parameter(Components.of(problem.factors, [*problem.contents]))
+    median = data_per_parameter(Components.in_problem(problem))
     return median if median < LEAST_PER_PARAMETER and len(alignment.posteriors) > 1 else None
