@@ -72,9 +72,7 @@ class Calibration:
     def stretch(self, factor: str, family: Family, natural: Array) -> Value:
         """Each entry's width relative to the family's; 1 where the family has no deviation to compare with."""
         plain = family.quantities(family.deviation(natural))
-        return family.of_quantities(
-            {name: ratio(wide, plain[name]) for name, wide in self.deviations[factor].items()},
-        )
+        return family.of_quantities({name: ratio(wide, plain[name]) for name, wide in self.deviations[factor].items()})
 
     def quantile(self, factor: str, probability: float) -> Array:
         """(entries,): a quantile of a factor that has quantiles."""

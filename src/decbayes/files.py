@@ -19,7 +19,7 @@ from decbayes.families import FAMILIES, Contribution
 from decbayes.families.matrices import smallest
 from decbayes.families.registry import registered
 from decbayes.posterior import Posterior, arrays
-from decbayes.remarks import Remark, from_plain, to_plain
+from decbayes.remarks import from_plain, to_plain
 from decbayes.structure import CoupledSet, Structure, canonical_json
 
 FORMAT = "decbayes posterior 1"
@@ -183,7 +183,7 @@ def from_bytes(content: bytes) -> Posterior:
     check_numbers(tensors)
     structure = structure_from(description, tensors)
     contribution = {name: contribution_from(tensors, name, structure) for name in structure.families}
-    calibration, remarks = calibration_from(description, tensors), remarks_from(description)
+    calibration, remarks = calibration_from(description, tensors), from_plain(noted(description, REMARKS))
     return Posterior(structure, contribution, ids_from(description), calibration, remarks, names_from(description))
 
 
@@ -227,17 +227,16 @@ def ids_from(description: str) -> tuple[str, ...]:
 
 def names_from(description: str) -> tuple[str, ...]:
     """The names that people gave to components, if any."""
-    note = parsed_header(description).get("note", {}) if f'"{NAMES}":' in description else {}
-    names = note.get(NAMES, []) if isinstance(note, dict) else []
+    names = noted(description, NAMES)
     if not isinstance(names, list):
         raise InvalidFile("The names of the components are not a list.")
     return tuple(names)
 
 
-def remarks_from(description: str) -> tuple[Remark, ...]:
-    """The remarks in the file's note, if any; untrusted."""
-    note = parsed_header(description).get("note", {}) if f'"{REMARKS}":' in description else {}
-    return from_plain(note.get(REMARKS, [])) if isinstance(note, dict) else ()
+def noted(description: str, entry: str) -> Any:
+    """An entry of the file's note, untrusted; an empty list if there is none."""
+    note = parsed_header(description).get("note", {}) if f'"{entry}":' in description else {}
+    return note.get(entry, []) if isinstance(note, dict) else []
 
 
 def calibration_from(description: str, tensors: Arrays) -> Calibration | None:

@@ -279,14 +279,8 @@ class Posterior(Displayed):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # A read-only view cannot be pickled; other processes get a posterior that is checked again.
-        return Posterior, (
-            self.structure,
-            dict(self.contribution),
-            self.ids,
-            self.calibration,
-            self.remarks,
-            self.names,
-        )
+        fields = self.structure, dict(self.contribution), self.ids, self.calibration, self.remarks, self.names
+        return Posterior, fields
 
     def __str__(self) -> str:
         """A summary for people: components or coefficients with intervals, and the remarks."""

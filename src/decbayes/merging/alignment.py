@@ -147,8 +147,7 @@ class Alignment(Displayed):
         """The merge of all other posteriors in the same slots."""
         merged, left_out = replace(self, lineage=None).merged(), self.in_slots(site)
         return Posterior(
-            self.structure,
-            {name: part - left_out.contribution[name] for name, part in merged.contribution.items()},
+            self.structure, {name: part - left_out.contribution[name] for name, part in merged.contribution.items()}
         )
 
     def shared(self) -> Mapping[CoupledSet, Shared]:

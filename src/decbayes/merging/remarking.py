@@ -110,7 +110,8 @@ def few_slots(structure: Structure, coupled: CoupledSet, shared: Shared, decided
     weighed = decided == "predictions"
     better = "may predict better, although sites predict each other no better" if weighed else "probably predict better"
     meaning = better if serious else "be finer, and hardly predict better" if not budget else "be finer"
-    more = f"with more than {slot_count(shared)} the merge {meaning if serious and weighed else f'would {meaning}'}"
+    count, would = len(shared.split), "" if serious and weighed else "would "
+    more = f"with more than {count} slot{'' if count == 1 else 's'} the merge {would}{meaning}"
     yield Remark(
         "few slots",
         f"Slot{'s' if several else ''} {slots} hold{'' if several else 's'} components that differ: {more}.",
@@ -120,10 +121,6 @@ def few_slots(structure: Structure, coupled: CoupledSet, shared: Shared, decided
         else "",
         "warning" if serious else "note",
     )
-
-
-def slot_count(shared: Shared) -> str:
-    return "1 slot" if len(shared.split) == 1 else f"{len(shared.split)} slots"
 
 
 def near_duplicates(shared: Shared) -> Iterator[Remark]:
@@ -237,15 +234,12 @@ def share_gains(evidence: Array, parameters: float) -> Array:
 
 
 def without_data(posteriors: Sequence[Posterior], names: Sequence[str]) -> Iterator[Remark]:
-    empty = [name for name, posterior in zip(names, posteriors, strict=True) if is_prior(posterior)]
+    pairs = zip(names, posteriors, strict=True)
+    empty = [name for name, one in pairs if not any(stored(part).any() for part in one.contribution.values())]
     if empty:
         yield Remark(
             "no data", f"No data: {listed(empty)}.", "The posterior equals the prior. Was the right file fitted?"
         )
-
-
-def is_prior(posterior: Posterior) -> bool:
-    return not any(stored(part).any() for part in posterior.contribution.values())
 
 
 def of_sites(posteriors: Sequence[Posterior], names: Sequence[str]) -> Iterator[Remark]:

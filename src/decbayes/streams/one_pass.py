@@ -30,12 +30,7 @@ SMALL = 10.0
 
 
 def sequential(
-    model: Mixture,
-    chunks: Iterable[Any],
-    *,
-    rng: Seed,
-    concentration: float = 1.0,
-    start: Posterior | None = None,
+    model: Mixture, chunks: Iterable[Any], *, rng: Seed, concentration: float = 1.0, start: Posterior | None = None
 ) -> Iterator[Posterior]:
     """One pass over a stream of points, in bounded memory: yields the posterior of all points so far after each chunk.
 

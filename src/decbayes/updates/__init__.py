@@ -9,9 +9,4 @@ if TYPE_CHECKING:
     from decbayes.updates.update import Update as Update
     from decbayes.updates.update import without as without
 else:
-    __getattr__, __all__ = exported(
-        __name__,
-        {
-            ".update": "Epoch Update without",
-        },
-    )
+    __getattr__, __all__ = exported(__name__, {".update": "Epoch Update without"})

@@ -2,6 +2,4 @@
 
 from decbayes.merging.grouping.grouping import Grouping
 
-__all__ = [
-    "Grouping",
-]
+__all__ = ["Grouping"]

@@ -98,23 +98,17 @@ def shared_components(problem: Problem, slots: Sequence[Indices]) -> Shared:
     search = SlotSearch(versions, np.tile(np.arange(count), sites), base, count)
     labels = np.concatenate(slots)
     gains, by_noise, halves = halved(SlotSearch(components, labels, base, count))
+    half_evidence = np.bincount(2 * labels + halves, components.evidence, 2 * count).astype(np.float64)
     return Shared(
         evidence=versions.evidence.reshape(sites, count),
         split=gains / by_noise,
         limit=unlike_above(problem, components.evidence),
-        predictive=predictive_gains(gains - by_noise, halved_evidence(components.evidence, labels, halves, count)),
+        predictive=predictive_gains(gains - by_noise, half_evidence.reshape(count, 2)),
         parameters=2.0 * sampling_noise(components),
         per_parameter=data_per_parameter(components),
         halves=halves,
         versions=search,
     )
-
-
-def halved_evidence(evidence: Array, labels: Indices, halves: Indices, count: int) -> Array:
-    """(slots, 2): the observations in each half of each slot."""
-    sums: Array = np.zeros(2 * count)
-    np.add.at(sums, 2 * labels + halves, evidence)
-    return sums.reshape(count, 2)
 
 
 def predictive_gains(gains: Array, evidence: Array) -> Array:

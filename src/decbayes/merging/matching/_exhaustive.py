@@ -37,7 +37,9 @@ class Exhaustive:
             )
         orders = all_permutations(components)
         choices = [orders[:1]] * problem.exchangeable + [orders] * free
-        objective = combination_scores(slot_scores(problem), choices)
+        # (K, K, …, K): the row terms of slot k when the sites put components k_1, …, k_N there.
+        scores = np.sum([factor_scores(problem, index) for index in range(len(problem.factors))], axis=0)
+        objective = combination_scores(scores, choices)
         best = np.unravel_index(np.argmax(objective), objective.shape)
         assignments = np.array([choice[index] for choice, index in zip(choices, best, strict=True)])
         return Solution.permuted(assignments, (Placement(problem, assignments).objective(),), "global")
@@ -51,12 +53,8 @@ def combination_scores(scores: Array, choices: list[np.ndarray[tuple[int, int], 
     return total
 
 
-def slot_scores(problem: Problem) -> Array:
-    """(K, K, …, K): the row terms of slot k when the sites put components k_1, …, k_N there; −∞ outside the domain."""
-    return np.asarray(np.sum([factor_scores(problem, index) for index in range(len(problem.factors))], axis=0))
-
-
 def factor_scores(problem: Problem, index: int) -> Array:
+    """Row terms of one factor; −∞ outside the domain."""
     factor = problem.factors[index]
     sums = np.asarray(factor.prior)
     for contents in problem.contents:

@@ -146,22 +146,18 @@ def influence(alignment: Alignment) -> Influence:
     array([False, False, False, False,  True])
     """
     groups, posteriors = groups_of(alignment.structure), range(len(alignment.posteriors))
-    in_slots = alignment.in_slots  # one site at a time, for memory
-    evidence = np.array([evidence_in(in_slots(site), groups) for site in posteriors])
+    sites = map(alignment.in_slots, posteriors)  # one at a time, for memory
+    evidence = np.array([np.concatenate([group_evidence(site, names) for names in groups]) for site in sites])
     excluded, total = np.zeros(evidence.shape, dtype=np.bool_), alignment.merged()
     for last in range(MOST_EXCLUDED, -1, -1):
         kept = without(alignment, total, groups, excluded)
-        factors = np.array([compared(in_slots(site), kept, groups, excluded[site]) for site in posteriors])
+        factors = np.array([compared(alignment.in_slots(site), kept, groups, excluded[site]) for site in posteriors])
         worst = odd_ones(np.where(excluded, np.inf, factors), (evidence > 0.0) & ~excluded)
         if not worst.any() or not last:
             result = Influence(evidence, factors)
             return replace(result, rest=without_unshared(alignment, result))
         excluded |= worst
     raise AssertionError("the last pass returns")
-
-
-def evidence_in(posterior: Posterior, groups: "Groups") -> Array:
-    return np.concatenate([group_evidence(posterior, names) for names in groups])
 
 
 def without_unshared(alignment: Alignment, whole: Influence) -> Influence | None:

@@ -2,9 +2,4 @@
 
 from decbayes.merging.robust.robust import Robust, RobustMerge, Standing, robust_merge
 
-__all__ = [
-    "Robust",
-    "RobustMerge",
-    "Standing",
-    "robust_merge",
-]
+__all__ = ["Robust", "RobustMerge", "Standing", "robust_merge"]
