@@ -106,8 +106,7 @@ def cheapest_joins(merged: Posterior) -> Joins:
     base = components.bases(count)
     search, joins = SlotSearch(components, np.arange(count), base, count), []
     while search.count > 1:
-        losses = search.join_losses()
-        kept, absorbed = sorted(map(int, np.unravel_index(np.argmin(losses), losses.shape)))
+        kept, absorbed, _ = search.cheapest_join()
         search.join(kept, absorbed)
         joins.append((kept, absorbed))
     return tuple(joins)

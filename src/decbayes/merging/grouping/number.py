@@ -150,21 +150,17 @@ def cheapest_joins(components: Components, start: int) -> Iterator[CheapestJoin]
     least = sampling_noise(components)
     while search.count > 1:
         search.moves(SWEEPS)
-        losses = search.join_losses()
-        first, second = sorted(map(int, np.unravel_index(np.argmin(losses), losses.shape)))
+        first, second, loss = search.cheapest_join()
         members = np.bincount(search.labels, minlength=search.count)
         parameters = float(search.freedom(np.array([first, second])).min())
         crowd = float(crowding(members[first] + members[second], parameters))
         noise, known = measured_noise(search, members, least)
-        yield CheapestJoin(
-            search.count, float(losses[first, second]) / crowd, noise, known, spread_of(components, parameters)
-        )
+        yield CheapestJoin(search.count, loss / crowd, noise, known, spread_of(components, parameters))
         for _ in range(max(1, search.count // STEP)):
             search.join(first, second)
             if search.count < 2:
                 return
-            losses = search.join_losses()
-            first, second = sorted(map(int, np.unravel_index(np.argmin(losses), losses.shape)))
+            first, second, _ = search.cheapest_join()
 
 
 def spread_of(components: Components, parameters: float) -> float:

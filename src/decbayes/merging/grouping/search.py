@@ -118,6 +118,12 @@ class SlotSearch:
         np.fill_diagonal(losses, np.inf)
         return losses
 
+    def cheapest_join(self) -> tuple[int, int, float]:
+        """The two slots that lose least by joining, and the loss."""
+        losses = self.join_losses()
+        kept, absorbed = sorted(map(int, np.unravel_index(np.argmin(losses), losses.shape)))
+        return kept, absorbed, float(losses[kept, absorbed])
+
     def join(self, kept: int, absorbed: int) -> None:
         """Join slot `absorbed` to slot `kept`; the last slot takes its number, and there is one less."""
         last = self.count - 1
