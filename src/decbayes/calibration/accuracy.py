@@ -1,4 +1,4 @@
-"""How well a regression orders observations, and whether it expects as many events as there are: sums over sites."""
+"""How well a regression ranks observations, and whether it expects as many events as there are: sums over sites."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -15,24 +15,25 @@ from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.risks import Risks, outcome_groups
 from decbayes.posterior import Posterior
 
-# Where risk groups end: differences of the linear predictor from that of somebody typical.
+# Boundaries of risk groups, as differences of the linear predictor from that of a typical person.
 EDGES = (-1.0, -0.5, 0.0, 0.5, 1.0)
-# Rows of pairs that are compared at a time.
+# Rows of pairs compared at a time.
 BLOCK = 500
 
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Sums of some sites that say how well a regression predicts; they add up.
+    """Sums that show how well a regression predicts; they add up across sites.
 
     Attributes:
         at: the digest of the posterior.
-        concordant: pairs of one site where the higher risk had the event earlier, or the larger outcome; ties are half.
+        concordant: pairs within a site in which the higher risk had the event earlier, or the larger outcome; ties are
+            half.
         comparable: all pairs whose order is known.
         observed: events, or sums of outcomes, in each risk group.
-        expected: what the model expected there.
-        persons: how many persons each group has.
-        covers: the first and the last risk group that count in each; by default those between groups that have persons.
+        expected: the model's expectation of these.
+        persons: the number of persons in each group.
+        covers: the first and last risk group counted in each; by default those between groups that have persons.
 
     >>> rng = np.random.default_rng(0)
     >>> age = rng.normal(50, 10, 400)
@@ -102,12 +103,12 @@ class Accuracy:
 
     @property
     def concordance(self) -> float:
-        """The share of pairs in the right order: 0.5 by chance; of yes or no the area under the ROC curve."""
+        """The share of pairs in the right order: 0.5 by chance; for binary outcomes the area under the ROC curve."""
         return self.concordant / self.comparable if self.comparable else float("nan")
 
     @property
     def groups(self) -> list[Row]:
-        """Observed and expected sums by risk, and their ratio. A site's small groups count in the one beside them."""
+        """Observed and expected sums by risk, and their ratio. Small groups of a site count in the adjacent one."""
         rows = zip(self.covers, self.observed, self.expected, self.persons, strict=True)
         return [
             {
@@ -146,9 +147,10 @@ class Accuracy:
 
 
 def covered(persons: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """The groups that count in each one at a site: those below it up to the next with persons; the last has all above.
+    """The groups counted in each one at a site: those below it down to the previous one with persons; the last also has
+    all above.
 
-    Nobody learns from it whether somebody was in a group that is not shown.
+    This does not reveal whether anybody was in a group that is not shown.
     """
     kept = [place for place, number in enumerate(persons) if number]
     found = [(place, place) for place in range(len(persons))]
@@ -162,7 +164,7 @@ def union(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
 
 
 def named(first: int, last: int) -> str:
-    """The linear predictors of some groups in a row, in words."""
+    """The range of linear predictors of adjacent groups, in words."""
     ends = ["", *(f"{edge:g}" for edge in EDGES), ""]
     low, high = ends[first], ends[last + 1]
     if low and high:
@@ -171,7 +173,7 @@ def named(first: int, last: int) -> str:
 
 
 def pairs(risks: Risks) -> tuple[float, float]:
-    """How many pairs are in the right order, ties of the risk counting half, and how many there are to compare."""
+    """The number of pairs in the right order, with ties of the risk as half, and the number of comparable pairs."""
     concordant = comparable = 0.0
     for begin in range(0, len(risks.time), BLOCK):
         block = slice(begin, begin + BLOCK)
@@ -186,8 +188,8 @@ def pairs(risks: Risks) -> tuple[float, float]:
 def joined_groups(
     group: NDArray[np.intp], persons: Callable[[NDArray[np.bool_]], Array], least: Sequence[float]
 ) -> NDArray[np.intp]:
-    """The group that each observation counts in: one of too few persons is joined to the next, the last to the one
-    before, until none is left.
+    """The group in which each observation is counted: one with too few persons is joined to the next, the last to the
+    one before, until none is left.
     """
     joined, minima = group.copy(), np.asarray(least, dtype=np.float64)
     while True:

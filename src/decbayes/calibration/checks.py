@@ -15,15 +15,15 @@ from decbayes.models.core.model import Model
 from decbayes.models.core.simulation import drawn_parameters
 from decbayes.posterior import Posterior
 
-# Up to this shape the approximation is close, and also where the ratios say that this share of draws counts: a shape
-# says how heavy a tail is, not how much is in it. Ratios that differ by a few per cent may have a large one.
+# An approximation is close up to this shape, or if this share of draws counts effectively: a shape says how heavy a
+# tail is, not how much is in it, and can be large even if ratios differ by only a few per cent.
 CLOSE, NEARLY_ALL = 0.5, 0.95
 TINY = 1e-300
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The shape k of the importance ratios' tail, estimated from a number of draws, and the share of them that counts.
+    """The estimated shape k of the importance ratios' tail, the number of draws, and the share that counts effectively.
 
     The share is (Σ r)² / (S Σ r²) of the ratios r of S draws: 1 if all are equal.
     """

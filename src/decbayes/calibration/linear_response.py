@@ -21,7 +21,7 @@ from decbayes.families import Array, Family
 from decbayes.models.core.information import finite_root, flat_contribution
 from decbayes.posterior import Posterior
 
-# The step of a natural parameter, in units of its information: finite differences of the mean need no less.
+# Step of a natural parameter, in units of its information; finite differences of the mean need no smaller one.
 NUDGE = 1e-3
 # At an eigenvalue of 1 the bound is flat, and the data do not determine the posterior.
 FLAT = 1.0 - 1e-6

@@ -16,7 +16,7 @@ from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet
 from decbayes.updates.update import without
 
-# The number of observations whose responsibilities are in memory at a time.
+# Observations whose responsibilities are in memory at a time.
 BLOCK = 2000
 HALF, TENTH = 0.5, 0.1
 
@@ -25,7 +25,7 @@ HALF, TENTH = 0.5, 0.1
 class Matches:
     """All matches of some alignments: margins, evidence and overlaps; whether each is right, or belongs nowhere.
 
-    Components without data, and those alone in their slots, are left out.
+    Components without data and those alone in their slots are omitted.
     """
 
     margins: Array
@@ -59,12 +59,12 @@ class Matches:
 
 
 def judged(slots: Sequence[Any], truths: Sequence[Array], count: int) -> tuple[list[Array], list[Array]]:
-    """Whether each component belongs to its slot; and whether it belongs to none.
+    """Whether each component belongs to its slot, and whether it belongs to none.
 
     Its overlap with a slot is the share of its data that comes from the same true components as the other sites' data
-    there: Σ_t min(share of t here, share of t there). It belongs to its slot if the overlap is more than half, and no
-    other slot's overlap is larger by more than a tenth. True components that cannot be separated are mixed everywhere
-    in the same proportions; that is not a wrong match.
+    there: Σ_t min(share of t here, share of t there). It belongs to its slot if the overlap exceeds one half, and no
+    other slot's overlap is larger by more than a tenth. True components that cannot be separated are mixed in the same
+    proportions everywhere; that is not a wrong match.
     """
     evidence = np.zeros((len(slots), count, truths[0].shape[1]))
     for site, (site_slots, truth) in enumerate(zip(slots, truths, strict=True)):
@@ -96,12 +96,12 @@ def in_common(model: Model, posterior: Posterior, other: Posterior, data: Any) -
 
 
 def overlap(model: Model, alignment: Alignment, site: int, data: Any) -> Array:
-    """For each component of a site: the share of its data that the merge of all others assigns to the same slot.
+    """Per component of a site: the share of its data that the merge of all others assigns to the same slot.
 
         Σ_n r_nk ρ_ns / Σ_n r_nk,   r from the site's own posterior, ρ from the others' merge, s the slot of k
 
-    The site computes it from its own data and reports one number per component. A high share means that the others have
-    the same component in that slot; nobody else can check it.
+    The site computes this from its own data and reports one number per component. A high share means that the others
+    have the same component in that slot; nobody else can check it.
 
     Args:
         model: the model that was fitted.

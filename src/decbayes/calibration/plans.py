@@ -19,15 +19,15 @@ from decbayes.calibration.trials import Plan, Trial, check_plan, trial
 
 # Thresholds for advice.
 TOO_NARROW, TOO_WRONG, TOO_FAR = 0.1, 0.1, 0.05
-# Intervals of shares reach this many deviations to both sides.
+# Intervals of shares extend this many deviations to both sides.
 DEVIATIONS = 2.0
 
 
 class Share(NamedTuple):
-    """A share over all data sets, and its interval of about 95 %, which has a width at 0 and at 1, too.
+    """A share over all data sets, and its 95 % interval, which has a width even at 0 and 1.
 
-    Wilson's interval, with the variance between data sets in the place of p (1 − p): results within one data set are
-    correlated. So it is right where each data set says yes or no, and rather too wide elsewhere.
+    Wilson's interval, with the variance between data sets in place of p (1 − p), because results within one data set
+    are correlated. It is exact if each data set answers yes or no, and otherwise somewhat too wide.
 
     >>> db.calibration.plans.Share.of([1.0] * 4)
     Share(share=1.0, lower=0.5, upper=1.0)
@@ -58,8 +58,8 @@ class PlanReport:
     `coverage[name]` is the coverage of the intervals, a `Share`; `at_once` is the same for one fit of all data,
     `calibrated` for the merge with calibrated intervals, if these need only one more pass over the data.
     `ranks[name]` is a histogram of the rank of the truth among draws of the posterior: level if the posterior is
-    reliable, high at both ends if it is too narrow. `right` is the share of right matches; `gap` the lead of one fit of
-    all data in nats per observation or word, with its standard error.
+    reliable, high at both ends if it is too narrow. `right` is the share of right matches; `gap` is the lead of one fit
+    of all data in nats per observation or word, with its standard error.
     """
 
     trials: tuple[Trial, ...]
@@ -92,7 +92,7 @@ class PlanReport:
         return Matches(*(np.array([x for trial in self.trials for x in trial.matches[name]]) for name in names))
 
     def reliability(self, bars: int = 5) -> list[tuple[float, float, int]]:
-        """For each range of predicted probabilities: predicted and true share of right matches, and their number."""
+        """Per range of predicted probabilities: the predicted and true share of right matches, and their number."""
         matches = self.matches()
         if len(matches) < 2 * bars:
             return []
@@ -126,7 +126,7 @@ def try_plan(
         data_sets: the number of simulated data sets. joblib spreads them over workers.
         seed: their seed. Data set i depends only on the seed and on i.
         done: trials of an earlier call, which are not simulated again.
-        progress: called with each trial when it ends.
+        progress: called with each finished trial.
 
     >>> plan = db.checking.Plan(db.models.GaussianMean(dimension=1), sites=3, observations=10)
     >>> report = db.checking.try_plan(plan, data_sets=5)

@@ -40,8 +40,8 @@ def pool(estimates: Any, variances: Any, *, degrees: float = np.inf) -> Pooled:
     Args:
         estimates: (m, …) estimates, such as coefficients.
         variances: (m, …) their squared standard errors.
-        degrees: degrees of freedom that an analysis without missing values would have: rows of all sites less
-            coefficients. Infinite for large data.
+        degrees: the degrees of freedom of an analysis without missing values: rows of all sites minus coefficients.
+            Infinite for large data.
 
     >>> pooled = db.checking.pool([1.0, 1.2, 0.8], [0.04, 0.05, 0.03], degrees=50)
     >>> [round(float(part), 3) for part in (pooled.estimate, pooled.error, pooled.degrees)]

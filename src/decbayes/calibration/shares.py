@@ -15,7 +15,7 @@ from decbayes.posterior import Interval, Posterior
 
 @dataclass(frozen=True, eq=False)
 class TopicShares:
-    """Sums over documents d of a site, n_d words each, n_dk of topic k: three numbers per topic, and two more.
+    """Sums over a site's documents d with n_d words, n_dk of them of topic k: three numbers per topic, and two more.
 
     They add up across sites. The topics of words within a document are dependent, so the unit is the document:
 

@@ -20,7 +20,7 @@ from decbayes.posterior import Posterior
 from decbayes.remarks import listed
 
 PREFIX, GRID, UNITS = "information/", "grid", "units"
-# Parts of all sites may hold this much more or less than the merge, absolutely and relatively: rounding, as of sums.
+# The parts' total may differ from the merge by this much, absolutely and relatively, because sums are rounded.
 ROUNDING = 0.5, 1e-4
 
 
@@ -35,10 +35,10 @@ class Information:
         sites: the number of sites in the sum.
         contribution: Σ_i c_i.
         matrix: Σ_i ∂c_i/∂E[T]; for robust errors Σ ũ ũᵀ over clusters (`regressions.robust_errors`).
-        clusters: for robust errors, how many independent observations or clusters there are; else 0.
+        clusters: for robust errors, the number of independent observations or clusters; else 0.
         grid: for half-Cauchy priors of a regression's deviations between sites, sums for each of many values; for
             robust errors one row, Σ a² over clusters.
-        units: how many observations, words of documents or steps of sequences the sums are over; 0 if not stated.
+        units: the number of observations, words of documents or steps of sequences; 0 if not stated.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> shards = [np.array([[-9.0], [-8.0]]), np.array([[8.0], [9.0]])]
@@ -64,23 +64,23 @@ class Information:
 
     @classmethod
     def half_cauchy(cls, model: Model, data: Any, posterior: Posterior) -> "Information":
-        """The same, with the sums of a regression's rows for many values of its deviations between sites."""
+        """The same, with a regression's sums for many values of its deviations between sites."""
         if not isinstance(model, Regression):
             raise NotCalibrated("Only regressions have standard deviations between sites.")
         return replace(cls.of(model, data, posterior), grid=model.half_cauchy(posterior).sums(data))
 
     @classmethod
     def usual(cls, model: Model, data: Any, posterior: Posterior, *, rules: bool = False) -> "Information":
-        """`half_cauchy` where a regression's terms vary, else `of`.
+        """`half_cauchy` if a regression's terms vary, else `of`.
 
-        Under disclosure `rules` not where groups inside sites vary, too: sums for many values could tell these apart.
+        Under disclosure `rules`, not if groups within sites vary as well: sums for many values could separate them.
         """
         varies = isinstance(model, Regression) and bool(model.varying) and not (rules and model.within)
         return (cls.half_cauchy if varies else cls.of)(model, data, posterior)
 
     @classmethod
     def robust(cls, model: Model, data: Any, posterior: Posterior, clusters: Persons = EACH) -> "Information":
-        """For robust errors: rows of one cluster, by default one row each, may depend on each other in any way.
+        """For robust errors: rows of one cluster, by default each row by itself, may depend on each other in any way.
 
         >>> model = db.PoissonRegression("y", columns={"y": "count", "x": "real"})
         >>> data = {"x": [0.0, 1.0, 2.0, 3.0], "y": [0, 2, 1, 9]}
@@ -159,7 +159,7 @@ def total(parts: Sequence[Information]) -> Information:
 
 
 def units_in(model: Model, data: Any) -> float:
-    """How many units of data these are; 0 if they cannot be counted."""
+    """The number of units in the data; 0 if they cannot be counted."""
     try:
         return float(np.sum(model.units(data)))
     except (TypeError, IndexError):
@@ -167,7 +167,7 @@ def units_in(model: Model, data: Any) -> float:
 
 
 def check_all_once(posterior: Posterior, parts: Sequence[Information], names: Sequence[str]) -> None:
-    """Refuse parts that are not one of each site in the merge: one given twice, or too many or few observations."""
+    """Refuse parts unless there is one per site of the merge: none given twice, no observations missing or too many."""
     if total(parts).at != posterior.digest:
         return  # refused with a better reason
     first: dict[bytes, str] = {}
@@ -181,7 +181,7 @@ def check_all_once(posterior: Posterior, parts: Sequence[Information], names: Se
 
 
 def check_units(posterior: Posterior, units: Mapping[str, float]) -> None:
-    """Refuse data that are not those of the posterior, as far as numbers of observations show."""
+    """Refuse data that are not the posterior's, as far as numbers of observations show."""
     tally = model_for(posterior.structure).tally(posterior)
     if tally is None or not units or not all(units.values()):
         return

@@ -6,9 +6,9 @@ import numpy as np
 
 from decbayes.families import Array
 
-# Averages with ratios of a larger shape are not reliable.
+# Averages of ratios with a larger shape are not reliable.
 FAIR = 0.7
-# The least number of draws to estimate a shape.
+# The fewest draws to estimate a shape from.
 LEAST_DRAWS = 100
 # A shape is shrunk towards a half as if by this many additional draws in the tail.
 PRIOR_DRAWS = 10
@@ -18,7 +18,7 @@ EXACT = -np.inf, np.nan
 
 
 def pareto_shape(log_ratios: Array) -> float:
-    """The shape of the tail of ratios: the largest 3√S of them, relative to the next smaller one."""
+    """The shape of the ratios' tail: the largest 3√S of them, relative to the next smaller one."""
     largest = np.max(log_ratios)
     if not np.isfinite(largest):
         return np.inf
@@ -48,7 +48,7 @@ def left_out(log_likelihoods: Array) -> tuple[float, float]:
         chances = (np.arange(size) + 0.5) / size
         beyond = scale * (-np.log1p(-chances) if abs(shape) < 1e-12 else np.expm1(-shape * np.log1p(-chances)) / shape)
         ratios[tail] = np.minimum(np.log(cutoff + beyond), 0.0)
-    # r p of a draw that is not in the tail is the smallest p: logarithms can be taken relative to that.
+    # r p of a draw outside the tail is the smallest p, so logarithms are taken relative to that.
     together, least = ratios + log_likelihoods, log_likelihoods.min()
     return float(least + np.log(np.exp(together - least).sum() / np.exp(ratios).sum())), shape
 
@@ -66,7 +66,7 @@ def tail_of(beyond: Array) -> tuple[float, float]:
     size, grid = len(beyond), 30 + int(sqrt(len(beyond)))
     quarter = beyond[int(size / 4 + 0.5) - 1]
     if not quarter > np.finfo(np.float64).tiny:
-        # A few draws have all the weight.
+        # A few draws carry all the weight.
         return np.inf, 0.0
     b = (1.0 - np.sqrt(grid / (np.arange(1, grid + 1) - 0.5))) / (3.0 * quarter) + 1.0 / beyond[-1]
     shapes = np.log1p(-b[:, None] * beyond).mean(axis=1)

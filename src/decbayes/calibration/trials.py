@@ -24,13 +24,13 @@ from decbayes.models.core.simulation import drawn_parameters
 from decbayes.posterior import Posterior
 from decbayes.streams import refine
 
-# The number of draws among which the truth is ranked, and of bars in the histogram of ranks.
+# Draws among which the truth is ranked, and bars in the histogram of ranks.
 DRAWS, BARS = 99, 20
 # Probabilities smaller than this are not ranked: most words of a topic never occur.
 LEAST_PROBABILITY = 0.005
-# The numbers of observations for scores, and for a posterior that knows the true parameters.
+# Observations for scores, and for a posterior that knows the true parameters.
 TESTED, PILOT = 500, 20_000
-# Used for the logarithm of a probability that is zero by rounding.
+# The logarithm of a probability that is zero by rounding.
 IMPOSSIBLE = -700.0
 
 
@@ -45,7 +45,7 @@ class Plan:
         rounds: rounds of refinement after the merge.
         truth: a posterior to draw the true parameters from. Default: the model's prior.
         drawing: keyword arguments of the model's `draw`, such as the mean `length` of documents.
-        level: the probability that intervals should have.
+        level: the nominal probability of intervals.
 
     >>> plan = db.checking.Plan(db.models.GaussianMean(dimension=1), sites=3, observations=10)
     >>> plan.rounds, plan.level
@@ -70,7 +70,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Trial:
-    """One simulated data set: histograms of ranks and coverage by quantity, that of one fit of all data, the matches.
+    """One simulated data set: ranks and coverage by quantity, coverage of one fit of all data, and the matches.
 
     `covered_calibrated` is the coverage of calibrated intervals; empty if they need refits, or are refused.
     """
@@ -102,7 +102,7 @@ def trial(plan: Plan, rng: np.random.Generator) -> Trial:
     posteriors = [model.fit(shard, rng=rng).posterior for shard in shards]
     alignment = align(posteriors, components="largest")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MergeWarning)  # a trial's merge is nobody's result
+        warnings.simplefilter("ignore", MergeWarning)  # nobody uses a trial's merge
         refined = refine(model, shards, posteriors, rounds=plan.rounds, rng=rng) if plan.rounds else None
     merged = refined.merged if refined else alignment.merged()
     batch = model.fit(model.joined(shards), rng=rng).posterior
@@ -156,7 +156,7 @@ def score_of(
 
 
 def ranked(posterior: Posterior, parameters: Mapping[str, Any], rng: np.random.Generator) -> dict[str, Indices]:
-    """For each quantity, the rank of each true value among draws of the posterior, with matched components."""
+    """Per quantity: the rank of each true value among draws of the posterior, with matched components."""
     order, ranks = beside(posterior, parameters), {}
     for name, family in posterior.structure.families.items():
         truth, drawn = (
@@ -187,7 +187,7 @@ def placed(posterior: Posterior, factor: str, values: Array, order: Indices) -> 
 
 
 def beside(posterior: Posterior, parameters: Mapping[str, Any]) -> Indices:
-    """For each true component the component of the posterior whose data it explains best, each used once."""
+    """Per true component: the posterior's component whose data it explains best, each used once."""
     structure = posterior.structure
     if not structure.symmetry:
         return np.zeros(0, dtype=np.intp)
@@ -201,7 +201,7 @@ def beside(posterior: Posterior, parameters: Mapping[str, Any]) -> Indices:
 def likelihood(posterior: Posterior, name: str, value: Any) -> Array:
     """(true components, components): ⟨T(θ), contribution⟩, the likelihood of each component's data."""
     contribution: Any = posterior.contribution[name]
-    # Not −∞ for a word that a topic never has: fits leave traces of all words in all topics.
+    # Finite even for a word that a topic never has: fits leave traces of all words in all topics.
     with np.errstate(divide="ignore"):
         statistics = np.nan_to_num(posterior.structure.families[name].statistics(value), neginf=IMPOSSIBLE)
     return np.asarray((contribution @ statistics.T).T)

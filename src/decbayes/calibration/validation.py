@@ -1,8 +1,8 @@
 """Scores of posteriors. They add up across sites, and no observation leaves a site.
 
-A score is a ratio: log predictive density over units (observations or words), both summed over observations that were
-held back or, with `leave_one_out`, over those that were fitted, each predicted from all others.
-Its standard error, and that of the difference of two scores, need only sums and sums of products.
+A score is a ratio: log predictive density over units (observations or words), both summed over held-back observations
+or, with `leave_one_out`, over fitted ones, each predicted from all others. Its standard error, and that of the
+difference of two scores, need only sums and sums of products.
 """
 
 import json
@@ -70,8 +70,8 @@ class Scores:
         products: the same for the products of all pairs, which standard errors need.
         unit: the unit of scores: per "observation", "word" or "value".
         rule: how `choice` chooses, "best" or "smallest".
-        unreliable: with `leave_one_out`, how many observations no posterior without them could be told for (a Pareto
-            shape above 0.7), for each posterior; None for held-back data.
+        unreliable: with `leave_one_out`, for each posterior, the number of observations whose prediction from the
+            others is not reliable (a Pareto shape above 0.7); None for held-back data.
 
     >>> model = db.models.GaussianMean(variance=1.0)
     >>> posteriors = {"near": model.fit(np.zeros((9, 1))).posterior, "far": model.fit(np.full((9, 1), 5.0)).posterior}
@@ -293,7 +293,7 @@ def validate(
 
 
 def comparable(model: Model, posterior: Posterior, data: Any) -> Model:
-    """The model of a posterior, which may be another one if it predicts the same."""
+    """The posterior's model, which may be another one if it predicts the same quantity."""
     fitted = model_for(posterior.structure)
     if predicted(fitted) != predicted(model):
         raise StructureMismatch(
@@ -306,14 +306,14 @@ def comparable(model: Model, posterior: Posterior, data: Any) -> Model:
 
 
 def predicted(model: Model) -> Any:
-    """What densities are of: the target of a regression and its kind, else all columns."""
+    """What is predicted: a regression's target and its kind, else all columns."""
     columns = getattr(model, "columns", {})
     target = getattr(model, "target", "")
     return (target, columns[target].kind) if target else (columns, model.unit)
 
 
 def left_out_scores(model: Model, posterior: Posterior, data: Any, persons: Persons, seed: int) -> tuple[Array, int]:
-    """log p(x | all other data) of each observation, or of each person's; and how many of them are not reliable."""
+    """log p(x | all other data) per observation, or per person; and the number that are not reliable."""
     parameters = posterior.sample(DRAWS, np.random.default_rng(seed))
     blocks = model.log_likelihoods(parameters, data)
     if persons.numbers is not None:

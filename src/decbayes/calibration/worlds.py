@@ -1,16 +1,16 @@
-"""Worlds in which the merge is the truth: sites of the same number and sizes, fitted and merged again in the same way.
+"""Worlds in which the merge is the truth: sites of the same number and sizes, fitted and merged in the same way.
 
-What is true of the matches and the differences between sites is known there. They show how often matches of such sites
-are right, and how far such sites differ by chance.
+The truth about matches and differences between sites is known there. Worlds show how often matches of such sites are
+right, and how far such sites differ by chance.
 
-Where components overlap, fits of like data divide them differently and end in different places. So the truth is not the
-merge itself, but what sites' fits say of common slots: data are drawn from each fit and divided by what all sites say
-together, with the site's own weights:
+Where components overlap, fits of similar data divide them differently and end in different places. So the truth is not
+the merge itself but what the sites' fits imply in common slots: data are drawn from each fit and divided according to
+all sites together, with the site's own weights:
 
-    c_i(λ) = n_i E[T(x) | λ],   x as the fit of site i describes them;   λ ← λ0 + Σ_i c_i(λ)
+    c_i(λ) = n_i E[T(x) | λ],   x drawn from the fit of site i;   λ ← λ0 + Σ_i c_i(λ)
 
-What sites then contribute differs as far as their data do: a comparison of it is a score test at λ, which is nearer to
-one fit of all data than the merge is.
+The resulting contributions differ only as far as the data do: comparing them is a score test at λ, which is closer than
+the merge to one fit of all data.
 """
 
 import hashlib
@@ -36,22 +36,22 @@ from decbayes.models.core.simulation import drawn_parameters
 from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet, Structure, identity
 
-# A site has not seen a topic with less than this share.
+# A site with a smaller share of a topic has not seen it.
 PRESENT = 0.02
 # Restarts of a simulated fit, unless a model is given.
 RESTARTS = 3
-# The evidence of the simulated truth, as a multiple of the merged posterior's.
+# Evidence of the simulated truth, relative to the merged posterior's.
 SHARP = 1e4
-# Observations (or words) times components times columns that one world may have unasked: all worlds take seconds.
+# Observations (or words) × components × columns of a world that may be simulated unasked: all worlds take seconds.
 QUICK = 2_000_000
-# The number of columns that a word counts as: each is looked at several times in a pass.
+# Columns that a word counts as, because a pass visits each word several times.
 WORDS = 10
 
-# Data are drawn for so many observations of one, and so many at least: then it hardly matters which.
+# Data are drawn at this multiple of a site's observations, and at least this many, so that the draw hardly matters.
 TIMES, LEAST_DRAWN = 5, 300
-# How often data are divided, and the common posterior follows.
+# Rounds of dividing data and updating the common posterior.
 ROUNDS = 12
-# Observations that each slot is given beside those of a site, so that none stays empty.
+# Observations added to each slot's weight so that none stays empty.
 SOME = 0.5
 
 Contributions = dict[str, Array]
@@ -64,11 +64,11 @@ class Setting:
     Attributes:
         alignment: the alignment whose merge is the truth.
         ascent: how simulated sites fit; default: as the model does, with fewer restarts.
-        solver: how they are aligned; default: as the model says.
+        solver: how they are aligned; default: the model's.
         length: the mean length of documents in words.
-        sites: the posteriors that are simulated; default: all, in their canonical order.
-        most: the most observations that a simulated site has.
-        redivided: what sites say of common slots, which is the truth in the place of the merge (`redivide`).
+        sites: the posteriors to simulate; default: all, in their canonical order.
+        most: the most observations of a simulated site.
+        redivided: the sites' contributions in common slots, the truth in place of the merge (`redivide`).
     """
 
     alignment: Alignment
@@ -93,12 +93,12 @@ class Setting:
 
     @property
     def chosen(self) -> tuple[int, ...]:
-        """The simulated posteriors, in an order that depends on their contents only."""
+        """The simulated posteriors, in an order that depends only on their contents."""
         return self.sites or self.alignment.order
 
     @cached_property
     def evidence(self) -> list[Array]:
-        """For each simulated site, the number of observations (or words) in each slot."""
+        """Per simulated site: the number of observations (or words) in each slot."""
         counts = reading.support(self.redivided or self.alignment, self.coupled)[list(self.chosen)]
         return [site * (self.most / site.sum() if site.sum() > self.most else 1.0) for site in counts]
 
@@ -108,7 +108,7 @@ class Setting:
 
     @property
     def work(self) -> float:
-        """Observations times components times columns of one world."""
+        """Observations × components × columns of one world."""
         width = sum(
             WORDS if family.countable else self.alignment.structure.prior[name].shape[1]
             for name, family in self.families.items()
@@ -126,7 +126,7 @@ class Setting:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What the worlds depend on: the set of posteriors, and what they are simulated with."""
+        """What the worlds depend on: the set of posteriors, and the settings of the simulation."""
         posteriors = "".join(sorted(posterior.digest for posterior in self.alignment.posteriors))
         contents = hashlib.sha256(posteriors.encode()).digest()
         settings = self.length, self.ascent, repr(self.solver), len(self.chosen), self.most, self.redivided is None
@@ -143,7 +143,7 @@ class World:
 
 @dataclass(frozen=True, eq=False)
 class Worlds:
-    """The worlds of one setting: they are made when they are needed, and kept."""
+    """The worlds of one setting, simulated on demand and kept."""
 
     setting: Setting
     key: tuple[Any, ...]
@@ -162,12 +162,12 @@ class Worlds:
         return self.worlds[:count]
 
     def rng(self, *number: int) -> np.random.Generator:
-        """Random numbers that depend on the setting alone."""
+        """Random numbers that depend only on the setting."""
         return np.random.default_rng([int.from_bytes(self.key[0][:8], "little"), *number])
 
 
 def worlds_of(setting: Setting) -> Worlds:
-    """The worlds of a setting, which are remembered."""
+    """The worlds of a setting, cached."""
     return remembered(Worlds(setting, setting.key))
 
 
@@ -195,13 +195,13 @@ def simulated_world(setting: Setting, rng: np.random.Generator) -> World:
 
 
 def sharpened(posterior: Posterior) -> Posterior:
-    """The same posterior with far more evidence, so that draws from it hardly differ."""
+    """The posterior with far more evidence, so that draws from it hardly differ."""
     contribution: Any = posterior.contribution
     return Posterior(posterior.structure, {name: SHARP * part for name, part in contribution.items()})
 
 
 def simulated_shards(setting: Setting, rng: np.random.Generator) -> list[Any]:
-    """Data for all sites, from one draw of the merged posterior."""
+    """Data of all sites, from one draw of the merged posterior."""
     parameters = drawn_parameters(setting.truth, rng)
     return [simulated_shard(setting, parameters, site, rng) for site in range(len(setting.evidence))]
 
@@ -238,7 +238,7 @@ def exclusive(setting: Setting) -> bool:
 
 
 def number_and_length(setting: Setting, site: int) -> tuple[int, dict[str, Any]]:
-    """How many observations a simulated site has, and how long they are where they have a length."""
+    """The number of observations of a simulated site, and their length where they have one."""
     evidence, posterior = setting.evidence[site], setting.posteriors[site]
     total = float(evidence.sum() if exclusive(setting) else evidence.max())
     counted = [name for name, family in setting.families.items() if family.over_components and not family.two_sided]
@@ -258,7 +258,7 @@ def rows_of(family: Family, value: Any, rows: Indices) -> Any:
 
 
 def fits(setting: Setting, shards: Sequence[Any], rng: np.random.Generator) -> list[Posterior]:
-    """A fit of each simulated shard, with as many components as at the real site."""
+    """Fits of the simulated shards, with as many components as at the real sites."""
     models = [setting.of_structure(posterior.structure) for posterior in setting.posteriors]
     if len({posterior.structure.fingerprint for posterior in setting.posteriors}) == 1:
         return [fit.posterior for fit in models[0].fit_many(shards, rng=rng)]
@@ -268,13 +268,13 @@ def fits(setting: Setting, shards: Sequence[Any], rng: np.random.Generator) -> l
 
 
 def in_common_terms(setting: Setting) -> Setting:
-    """The setting with what all sites say together as the truth; of topics the merge is, as documents are not known."""
+    """The setting with the sites' redivided contributions as the truth; not for topics, whose documents are unknown."""
     counted = any(family.countable for family in setting.families.values())
     return setting if counted else replace(setting, redivided=redivide(setting))
 
 
 def redivide(setting: Setting) -> Alignment:
-    """The alignment of what all sites' fits say of the slots of an alignment; the same for the same posteriors."""
+    """The alignment of all sites' contributions, redivided among its slots; the same for the same posteriors."""
     alignment, whole = setting.alignment, replace(setting, sites=(), most=np.inf, redivided=None)
     structure = alignment.structure
     model = replace(setting.of_structure(structure), ascent=Ascent(passes=1))
@@ -294,7 +294,7 @@ def redivide(setting: Setting) -> Alignment:
 
 
 def described(setting: Setting, place: int, rng: np.random.Generator) -> tuple[Any, float]:
-    """Data as a site's fit describes them, and how many times as many as it has."""
+    """Data drawn from a site's fit, and their number relative to the site's."""
     posterior, (size, options) = setting.posteriors[place], number_and_length(setting, place)
     times = max(TIMES, -(-LEAST_DRAWN // (size * options.get("length", 1))))
     parameters = drawn_parameters(sharpened(posterior), rng)

@@ -22,11 +22,11 @@ from decbayes.merging.reading._margins import losses, margins
 from decbayes.merging.reading._support import alone, observations
 from decbayes.structure import CoupledSet
 
-# Margins (in nats) and overlaps are capped here: larger values carry no further information.
+# Caps on margins (in nats) and overlaps: beyond them, values carry no further information.
 MOST_MARGIN, LEAST_OVERLAP = 1e6, 1e-3
 LEAST_COUNT = 0.5
-# How far an overlap moves the log-odds towards the simulated curve: real documents and other observations are more
-# mixed than simulated ones.
+# How far an overlap moves the log-odds towards the simulated curve: real observations are more mixed than simulated
+# ones.
 BELIEVED = 1 / 3
 DOUBTFUL = 0.8  # matches with a lower probability are flagged
 
@@ -49,12 +49,12 @@ class Reliability:
     Attributes:
         margins: the curve for matches without a reported overlap.
         overlaps: the curve for the others.
-        matches: how many matches were simulated.
+        matches: the number of simulated matches.
         right: the share of right matches among them.
         nowhere: the share of the wrong ones that belonged to no slot at all.
         unlike: the Kolmogorov–Smirnov distance between the actual margins and the simulated ones. If it is large, the
             model fits the sites' data badly.
-        most: the highest probability that so many simulated matches can show.
+        most: the highest probability that this many simulated matches can show.
 
     >>> from decbayes.merging.reading import Curve
     >>> by_margin, by_overlap = Curve(0.0, slopes=(1.0, 0.0, 0.0)), Curve(0.0, slopes=(1.0, 0.0, 0.0, 1.0))
@@ -73,9 +73,9 @@ class Reliability:
     most: float = 1.0
 
     def probabilities(self, margins: Array, evidence: Array, losses: Array, overlaps: Array) -> Array:
-        """For each match the probability that it is right; unreported overlaps are NaN.
+        """Per match: the probability that it is right; unreported overlaps are NaN.
 
-        A reported overlap moves the log-odds a third of the way to its own curve. No probability is above `most`.
+        A reported overlap moves the log-odds a third of the way to its own curve. No probability exceeds `most`.
         """
         inputs = features(margins, evidence, losses, overlaps)
         known = ~np.isnan(overlaps)
@@ -126,7 +126,7 @@ class Confidence:
         return tuple({coupled: (1.0 - right) * share for coupled, right in site.items()} for site in self.probabilities)
 
     def expected_wrong(self, coupled: CoupledSet) -> tuple[float, int]:
-        """How many matches are expected to be wrong, and of how many."""
+        """The expected number of wrong matches, and the number of matches."""
         values = np.concatenate([site[coupled] for site in self.probabilities])
         known = values[~np.isnan(values)]
         return float((1.0 - known).sum()), len(known)
@@ -135,7 +135,7 @@ class Confidence:
 def confidence(alignment: Alignment, reliability: Reliability, overlaps: Sequence[Any] | None = None) -> Confidence:
     """The probability that each component belongs to its slot.
 
-    It is lower where the slot holds unlike things, and the other sites' components are mostly like others there.
+    It is lower if the slot holds different components and most of the other sites' evidence there is unlike this one.
 
     Args:
         alignment: what `align` returns.
@@ -168,11 +168,11 @@ def confidence(alignment: Alignment, reliability: Reliability, overlaps: Sequenc
 
 
 def kept_together(alignment: Alignment, coupled: CoupledSet) -> list[Array]:
-    """For each site and component, a factor below 1 where its slot holds unlike things: 1 − u (1 − s).
+    """Per site and component: a factor 1 − u (1 − s), below 1 if its slot holds different components.
 
-    ρ is the gain of the slot's best split relative to that of splitting noise, and u = max(0, 1 − 1/ρ) how likely the
-    split is real; words of topics scatter more, and there ρ is divided by the ratio of the limits above which slots
-    are called unlike. s is the share of the other sites' evidence that would stay with the component.
+    ρ is the gain of the slot's best split relative to splitting noise, and u = max(0, 1 − 1/ρ) how likely the split is
+    real; words of topics scatter more, so there ρ is divided by the ratio of the limits above which slots count as
+    unlike. s is the share of the other sites' evidence that would stay with the component.
     """
     problem, slots = alignment.problem(coupled), alignment.slots(coupled)
     components, labels = Components.of(problem.factors, [*problem.contents]), np.concatenate(slots)

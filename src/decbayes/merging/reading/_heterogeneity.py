@@ -38,13 +38,13 @@ from decbayes.merging.grouping.search import SlotSearch
 from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet
 
-# Observations that a site needs in a slot to be compared.
+# The fewest observations of a site in a slot to be compared.
 LEAST_EVIDENCE = 5.0
-# Sites differ if one of the slots has a p-value below this, divided by their number.
+# Sites differ if a slot has a p-value below this, divided by the number of slots.
 RARELY = 0.05
-# Smaller p-values of simulations are not told apart.
+# Smaller p-values of simulations are not distinguished.
 SMALLEST = 0.001
-# A coefficient that should vary differs at least this many times more than by chance.
+# A coefficient should vary if it differs by at least this multiple of chance.
 NOTABLE = 1.5
 # Directions with this much less information than others are ignored.
 RANK = 1e-9
@@ -67,10 +67,10 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True)
 class Chance:
-    """How far the versions are apart where sites are the same: `relative` is `mean` times Gamma(shape) / shape.
+    """How far versions are apart if sites are the same: `relative` is `mean` times Gamma(shape) / shape.
 
-    The mean is known as well as from `degrees` degrees of freedom, so that `relative / mean` has an F distribution.
-    NaN in a slot of which nothing is known. Where the mean is simulated, `error` is its relative standard error.
+    The mean is known as from `degrees` degrees of freedom, so `relative / mean` has an F distribution. NaN in slots
+    about which nothing is known. If the mean is simulated, `error` is its relative standard error.
     """
 
     mean: Array
@@ -83,11 +83,11 @@ class Chance:
         return cls(*(np.full(slots, np.nan) for _ in range(3)))
 
     def probability(self, relative: Array) -> Array:
-        """The probability of at least this."""
+        """The probability of at least this spread."""
         return np.asarray(fdtrc(2.0 * self.shape, self.degrees, np.maximum(relative, 0.0) / self.mean))
 
     def at_most(self, relative: Array) -> Array:
-        """The probability that more simulations would hardly exceed: the mean may be two standard errors larger."""
+        """A bound that more simulations would hardly exceed: the mean may be two standard errors larger."""
         larger = self.mean * (1.0 + 2.0 * np.asarray(self.error))
         further = gammaincc(self.shape, self.shape * np.maximum(relative, 0.0) / larger)
         known = self.probability(relative)
@@ -106,7 +106,7 @@ class Heterogeneity:
         times: `[factor][quantity]`, the ratio of each entry alone.
         terms: coefficients of a regression that should be allowed to vary between sites, the most notable first.
         reason: why there is no p-value, if there is none.
-        at_most: per slot, what the probability hardly exceeds if more sites are simulated; None if none were.
+        at_most: per slot, a bound that the probability hardly exceeds if more sites are simulated; None if none were.
 
     >>> times = {"mean": {"value": np.array([[1.1]])}}
     >>> alike = db.merging.Heterogeneity(np.array([1.1]), np.array([0.3]), {"mean": {"value": np.zeros((1, 1))}}, times)
@@ -123,14 +123,14 @@ class Heterogeneity:
     at_most: Array | None = None
 
     def differ(self, slot: int) -> bool:
-        """Whether to report a difference, whatever more simulations would say: in equal sites one slot or more is
-        reported in at most 5 % of all merges.
+        """Whether to report a difference, whatever more simulations would show: for equal sites, any slot is reported
+        in at most 5 % of all merges.
         """
         largest = self.probability if self.at_most is None else self.at_most
         return bool(largest[slot] * np.isfinite(self.probability).sum() < RARELY)
 
     def p_text(self, slot: int) -> str:
-        """The probability of a slot, in as many digits as it is known to."""
+        """The p-value of a slot, with as many digits as are known."""
         probability = float(self.probability[slot])
         if self.at_most is None:
             return f"= {probability:.2g}"
@@ -155,7 +155,7 @@ def sites_of(alignment: Alignment) -> range:
 
 
 def rows_of(posterior: Posterior, coupled: CoupledSet) -> tuple[Rows, ...]:
-    """The components of a posterior, one matrix per factor that tells them apart."""
+    """A posterior's components, one matrix per factor that distinguishes them."""
     families, names = posterior.structure.families, leading(posterior.structure, coupled)
     return tuple(families[name].rows(posterior.contribution[name]) for name in names)
 
@@ -170,8 +170,8 @@ def of_components(
 ) -> Heterogeneity:
     """The comparison of all sites, for each slot of a coupled set.
 
-    By chance 2D is distributed as `chance` says: of contributions `redivided` among common slots, where they are given.
-    Of those that were sent it is `usual` times its freedom.
+    `chance` is the distribution of 2D for equal sites, of `redivided` contributions if given. For contributions as sent
+    it is `usual` times its freedom on average.
     """
     merged, relative = alignment.merged(), spread_of_components(redivided or alignment, coupled).relative
     evidence = alignment.shared()[coupled].evidence
@@ -192,14 +192,14 @@ def of_components(
 
 
 class Coefficients(NamedTuple):
-    """What each site contributes about one vector per row: s (sites, K, D) and P (sites, K, D, D)."""
+    """Each site's contribution about one vector per row: s (sites, K, D) and P (sites, K, D, D)."""
 
     shifts: Array
     precisions: Array
 
     @classmethod
     def of(cls, alignment: Alignment, factor: str) -> "Coefficients | None":
-        """Those of one factor; None if it is not about vectors."""
+        """Contributions to one factor; None if it is not about vectors."""
         merged, family = alignment.merged(), alignment.structure.families[factor]
         dense_parts = [dense(posterior.contribution[factor]) for posterior in alignment.posteriors]
         quadratics = [family.quadratic(part, merged.natural[factor]) for part in dense_parts]
@@ -207,7 +207,7 @@ class Coefficients(NamedTuple):
         return cls(*map(np.array, zip(*known, strict=True))) if known else None
 
     def compared(self, inflation: Array) -> "tuple[Spread, Comparison]":
-        """All entries jointly, and each entry alone; by chance the statistic is this many times its freedom."""
+        """All entries jointly, and each by itself; by chance the statistic is `inflation` times its freedom."""
         shifts, precisions = self
         common = np.linalg.pinv(precisions.sum(axis=0), hermitian=True) @ shifts.sum(axis=0)[..., None]
         rest = shifts - (precisions @ common)[..., 0]
@@ -220,7 +220,7 @@ class Coefficients(NamedTuple):
         return Spread(statistic, freedom), entries
 
     def without(self, entry: int, between: float) -> "Coefficients":
-        """The contributions to all other entries, with the sites' own parts of this one integrated out."""
+        """The contributions to all other entries, with the sites' deviations in this one integrated out."""
         shifts, precisions = self
         column, shift = precisions[..., entry], shifts[..., entry]
         share = 1.0 / (column[..., entry] + 1.0 / between**2)
@@ -243,7 +243,7 @@ def of_coefficients(
 
 
 def to_let_differ(known: Coefficients, chance: Chance) -> tuple[int, ...]:
-    """Entries of the first row that should vary: the most significant, then the next one given that it varies, …"""
+    """Entries of the first row that should vary: the most significant, then the next one given that, and so on."""
     chosen: list[int] = []
     width = known.shifts.shape[-1]
     while len(chosen) < width:
