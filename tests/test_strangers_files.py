@@ -80,7 +80,7 @@ def test_numbers_that_no_data_gives_are_refused_in_one_line(tmp_path, capsys, nu
     }[command]
     status, said = run(*words, capsys=capsys)
     assert status == 1
-    assert "no data can give" in said
+    assert "no data can produce" in said
     assert said.count("\n") <= 1
 
 

@@ -39,7 +39,7 @@ class Calibration:
     def __post_init__(self) -> None:
         given: object = self.method
         if not isinstance(given, str) or not given.isprintable() or not 0 < len(given) <= LONGEST_METHOD:
-            raise InvalidPosterior("A calibration says in a line of text where its deviations come from.")
+            raise InvalidPosterior("A calibration needs one line of text that says where its deviations come from.")
         frozen = {
             factor: MappingProxyType({name: read_only(values) for name, values in parts.items()})
             for factor, parts in sorted(self.deviations.items())

@@ -133,7 +133,7 @@ class Library(Sequence[Posterior]):
 
     def __init__(self, paths: Iterable[str | os.PathLike[str]]) -> None:
         if isinstance(paths, str | os.PathLike):
-            raise TypeError(f"paths are several files, such as sorted(Path({str(paths)!r}).glob('*.posterior')).")
+            raise TypeError(f"paths must be several files, such as sorted(Path({str(paths)!r}).glob('*.posterior')).")
         self.paths = tuple(map(Path, paths))
         self._structure: Structure | None = None
 
@@ -188,14 +188,16 @@ def from_bytes(content: bytes) -> Posterior:
 
 
 def check_numbers(tensors: Arrays) -> None:
-    """Refuse numbers that no data can give, before they overflow in a sum; records have such a limit, too."""
+    """Refuse numbers that no data can produce, before they overflow in a sum; records have such a limit, too."""
     for name, array in tensors.items():
         sizes = np.abs(array) if array.dtype.kind == "f" else np.zeros(1)
         # NaN and infinity are refused by the posterior.
         if ((sizes > LARGEST) & (sizes < np.inf)).any() or (
             name.startswith("prior/") and ((sizes > 0.0) & (sizes < SMALLEST)).any()
         ):
-            raise InvalidFile(f"'{name}' holds numbers that no data can give: beyond ±{LARGEST:g}, or next to zero.")
+            raise InvalidFile(
+                f"'{name}' holds numbers that no data can produce: beyond ±{LARGEST:g}, or too close to zero."
+            )
 
 
 def check_registered(structure: Structure) -> None:

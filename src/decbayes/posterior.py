@@ -189,7 +189,7 @@ class Posterior(Displayed):
         """Refuse a task that needs deviations if there are none."""
         if self.means_only:
             raise NotCalibrated(
-                f"{task} needs intervals, and private releases of classes and clusters have none that would hold. "
+                f"{task} needs intervals, and private releases of classes and clusters have none that hold. "
                 "`decbayes show` and `decbayes export` print the means; more sites join by their releases."
             )
 

@@ -60,7 +60,7 @@ def test_groups_of_sites_that_share_nothing_are_named_largest_first():
 )
 def test_a_site_is_alone_with_more_than_half_of_its_data_among_three_or_more(evidence, named):
     found = texts(remarking.separate(np.array(evidence), ("A", "B", "C")))
-    assert found == ([f"No other site has most of what {named} found."] if named else [])
+    assert found == ([f"Most of what {named} found is unknown to all other sites."] if named else [])
 
 
 @pytest.mark.parametrize(

@@ -569,7 +569,7 @@ def test_reasons_are_told_in_plain_words(honest, rng):
 
 def test_a_robust_merge_says_what_it_cannot_do(honest):
     posteriors = honest[0][KNOWN]
-    with pytest.raises(StructureMismatch, match="follows no earlier one"):
+    with pytest.raises(StructureMismatch, match="cannot follow an earlier one"):
         db.merge(posteriors, since=posteriors[0], robust=True)
     with pytest.raises(ValueError, match="cap"):
         Robust(cap=0.5)

@@ -38,7 +38,7 @@ def as_array(name: str, view: Mapping[str, Any]) -> np.ndarray[Any, Any]:
         return np.frombuffer(view["data"], dtype=DTYPES[view["dtype"]]).reshape(view["shape"])
     except ValueError as error:
         # Too many dimensions, or sizes whose product overflows.
-        raise InvalidFile(f"'{name}' has a shape that no array has ({error}).") from None
+        raise InvalidFile(f"'{name}' has an impossible shape ({error}).") from None
 
 
 def checked_csr(data: Any, indices: Any, indptr: Any, shape: tuple[int, ...]) -> csr_array:

@@ -52,7 +52,7 @@ class Family(ABC):
 
     def laid_out(self, layout: str) -> "Family":
         """The family with this layout of columns (in brackets after its name); ValueError if it has only one."""
-        raise ValueError(f"{self.name} has one layout of columns, and no brackets behind its name")
+        raise ValueError(f"{self.name} has one layout of columns, and no brackets after its name")
 
     parameter_names: ClassVar[tuple[str, ...]]
 

@@ -68,7 +68,7 @@ def registered(name: str) -> Family:
         raise ValueError(f"the family {kind!r} is not registered here; call `decbayes.families.register` first")
     family = FAMILIES[kind].laid_out(layout.removesuffix(")")) if bracket else FAMILIES[kind]
     if family.name != name:
-        raise ValueError(f"{name!r} is not how the family {kind} writes its name")
+        raise ValueError(f"{name!r} is not the canonical name of the family {kind}")
     return family
 
 

@@ -115,7 +115,7 @@ def best_assignment(gain: Floats) -> Integers:
                 if shortest[component] < lowest or free:
                     lowest, index = shortest[component], place
             if not lowest < np.inf:
-                raise ValueError("What components gain is too large to be compared.")
+                raise ValueError("Gains are too large to be compared.")
             least, component = lowest, remaining[index]
             used[component] = True
             if slot_of[component] < 0:

@@ -69,7 +69,7 @@ def merge(
         check_different(posteriors)
     if robust:
         if since is not None:
-            raise StructureMismatch("A robust merge follows no earlier one. Leave out `since`, or `robust`.")
+            raise StructureMismatch("A robust merge cannot follow an earlier one. Leave out `since` or `robust`.")
         from decbayes.merging.robust import Robust, robust_merge
 
         rule = robust if isinstance(robust, Robust) else None

@@ -193,7 +193,7 @@ def remarks(alignment: Alignment, names: Sequence[str] | None = None) -> tuple[R
     """
     named = tuple(names) if names is not None else site_names(len(alignment.posteriors))
     if len(named) != len(alignment.posteriors):
-        raise ValueError(f"names must be one for each of the {len(alignment.posteriors)} posteriors.")
+        raise ValueError(f"names must list one for each of the {len(alignment.posteriors)} posteriors.")
     return remarks_on(alignment.posteriors, alignment.structure, alignment.shared(), named, alignment.decided)
 
 

@@ -71,7 +71,7 @@ def join(posterior: Posterior, first: int, *others: int) -> Lineage:
     kept = checked(posterior, first)
     absorbed = {checked(posterior, component) for component in others} - {kept}
     if not absorbed:
-        raise StructureMismatch("Name two components or more to join.")
+        raise StructureMismatch("Name at least two components to join.")
     evidence, ids = as_components(posterior).evidence, ids_of(posterior)
     stay = np.array([slot not in absorbed for slot in range(len(ids))])
     places = np.cumsum(stay) - 1

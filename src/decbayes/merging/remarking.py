@@ -191,8 +191,8 @@ def separate(evidence: Array, names: Sequence[str]) -> Iterator[Remark]:
         which = [f"{names[site]} ({only[site]:.0%})" for site in alone]
         yield Remark(
             "site alone",
-            f"No other site has most of what {listed(which)} found.",
-            "Check its units and coding; if it saw something else, nobody confirms these components.",
+            f"Most of what {listed(which)} found is unknown to all other sites.",
+            "Check its units and coding; if its data differ, no other site can confirm these components.",
             "In brackets: the share of the site's data in slots of its own.",
         )
 

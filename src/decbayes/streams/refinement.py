@@ -144,7 +144,7 @@ def refine(
         raise ValueError(f"tolerance must be a number of standard deviations, at least 0; not {tolerance!r}.")
     data, fitted = tuple(shards), tuple(posteriors)
     if len(data) != len(fitted):
-        raise StructureMismatch(f"There are {len(data)} shards and {len(fitted)} posteriors of them.")
+        raise StructureMismatch(f"There are {len(data)} shards but {len(fitted)} posteriors.")
     if schedule not in ROUNDS:
         raise ValueError(f"schedule is one of {', '.join(ROUNDS)}, not {schedule!r}.")
     check_target(components, fitted)
@@ -260,5 +260,5 @@ def check_target(components: Any, posteriors: Sequence[Posterior]) -> None:
     if structure is not None and (not structure.resizable or any(f.two_sided for f in structure.families.values())):
         raise StructureMismatch(
             "Slots can be joined only if components share a prior and are not states of a sequence. "
-            "Leave `components` out; to have other states, fit and merge with another number of them."
+            "Leave out `components`; for another number of states, fit and merge again."
         )

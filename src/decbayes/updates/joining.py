@@ -91,8 +91,8 @@ def in_fewer_slots(sent: Mapping[str, Sent], posteriors: tuple[Posterior, ...]) 
     for other, message in latest.items():
         if message.joins != first.joins:
             raise StructureMismatch(
-                f"{other} and {name} would join different slots: they have not made round {number} from the same "
-                "files. All sites use the same files of the round before."
+                f"{other} and {name} would join different slots: they did not make round {number} from the same "
+                "files. All sites must use the same files of the previous round."
             )
     joins = first.joins[: best_number([message.heights for message in latest.values()])]
     pairs = zip(posteriors, sent.values(), strict=True)

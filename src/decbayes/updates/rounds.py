@@ -138,8 +138,8 @@ def check_slots(sent: Mapping[str, Sent]) -> None:
     for other, posterior in in_rounds.items():
         if posterior.exchange != in_rounds[name].exchange:
             raise StructureMismatch(
-                f"{other} and {name} are rounds of different exchanges: they began with other posteriors. All sites "
-                "begin with the same first posteriors and options."
+                f"{other} and {name} are rounds of different exchanges: they started from different posteriors. All "
+                "sites must start from the same first posteriors and options."
             )
 
 
@@ -319,7 +319,7 @@ def check_data(model: Model, data: Any, posterior: Posterior, name: str, most: f
     contradiction = None if tally is None else tally.contradiction(units, observations)
     if contradiction is not None:
         raise StructureMismatch(
-            f"{name} is not the posterior of these data alone: {contradiction}. Give the site's own newest posterior "
+            f"{name} is not the posterior of these data alone: {contradiction}. Give the site's own latest posterior "
             "and all data behind it."
         )
 

@@ -55,7 +55,7 @@ class Sketch:
         hashes = [hashed(text, key) for text in texts]
         if len(hashes) < max(least, 1):
             raise NotDisclosed(
-                f"A sketch of {len(hashes)} documents would say too much about each; {least} are needed."
+                f"A sketch of {len(hashes)} documents would reveal too much about each; at least {least} are needed."
             )
         group = hmac.new(key, b"decbayes group", hashlib.sha256).hexdigest()[:16]
         return cls(len(hashes), tuple(sorted(set(hashes))[:SIZE]), group)
@@ -131,7 +131,7 @@ class Overlap:
 def overlap(sketches: Sequence[Sketch]) -> Overlap:
     """The number of documents that sites share, according to their sketches."""
     if len({sketch.group for sketch in sketches}) > 1:
-        raise InvalidData("These sketches were made with different keys, so that they cannot be compared.")
+        raise InvalidData("These sketches were made with different keys, so they cannot be compared.")
     pairs = combinations(range(len(sketches)), 2)
     shared = {pair: shared_by(sketches[pair[0]], sketches[pair[1]]) for pair in pairs}
     return Overlap(sum(sketch.documents for sketch in sketches), different(sketches), shared)
