@@ -16,9 +16,9 @@ from decbayes.base.writing import write_whole
 from decbayes.calibrated import Calibration
 from decbayes.errors import DecbayesError, InvalidFile, InvalidStructure
 from decbayes.families import FAMILIES, Contribution
-from decbayes.families.matrices import smallest
+from decbayes.families.matrices import arrays, smallest
 from decbayes.families.registry import registered
-from decbayes.posterior import Posterior, arrays
+from decbayes.posterior import Posterior
 from decbayes.remarks import from_plain, to_plain
 from decbayes.structure import CoupledSet, Structure, canonical_json
 

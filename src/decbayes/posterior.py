@@ -17,26 +17,9 @@ from decbayes.calibrated import Calibration
 from decbayes.errors import InvalidPosterior, NotCalibrated, OutOfDomain
 from decbayes.families import Array, Contribution, Family, dense
 from decbayes.families.dirichlets.relevance import leading, relevance
-from decbayes.families.matrices import Value, is_sparse, stored
+from decbayes.families.matrices import Value, arrays, frozen_dense, frozen_sparse, is_sparse, stored
 from decbayes.remarks import Later, Remark, lines
 from decbayes.structure import CoupledSet, Structure, shape_text
-
-Row = dict[str, Any]
-
-
-def value_rows(
-    values: Mapping[str, Mapping[str, Array]], labels: Sequence[str], leading: Mapping[str, NDArray[np.intp]]
-) -> Iterator[tuple[int, str, str, Row]]:
-    """Each entry of each component: its component, quantity, name, and values (the mean and whatever comes with it).
-
-    Quantities with long rows are limited to their `leading` columns.
-    """
-    for quantity, mean in values["mean"].items():
-        for component in range(len(mean)):
-            places = [(int(place),) for place in leading[quantity][component]] if quantity in leading else None
-            for entry in places or np.ndindex(np.shape(mean[component])):
-                numbers = {name: float(of[quantity][component][entry]) for name, of in values.items()}
-                yield component, quantity, entry_name(entry, labels, quantity), numbers
 
 
 def entry_name(entry: tuple[int, ...], labels: Sequence[str], quantity: str) -> str:
@@ -292,18 +275,18 @@ class Posterior(Displayed):
         return "\n".join([text, *lines(self.remarks, rest="see `remarks`")])
 
     def _rows(self, factor: str, *, top: int, level: float) -> Iterator[dict[str, Any]]:
-        values: dict[str, dict[str, Array]] = {"mean": {}, "deviation": {}, "lower": {}, "upper": {}}
-        for name in self.quantities(factor):
-            lower, upper = self.interval(factor, level, name)
-            columns = (self.mean(factor, name), self.deviation(factor, name), lower, upper)
-            for by_quantity, entries in zip(values.values(), columns, strict=True):
-                by_quantity[name] = entries
-        long = [name for name, mean in values["mean"].items() if mean.ndim == 2 and mean.shape[1] > top]
-        first = {name: self.leading(factor, top, name) for name in long}
         labels = self.structure.labels.get(factor, ())
-        for component, quantity, entry, numbers in value_rows(values, labels, first):
-            place = {"factor": factor, "component": component, "quantity": quantity, "entry": entry}
-            yield {**place, **numbers, "uncertainty": self._uncertainty(quantity)}
+        for quantity in self.quantities(factor):
+            mean, interval = self.mean(factor, quantity), self.interval(factor, level, quantity)
+            columns = {"mean": mean, "deviation": self.deviation(factor, quantity), **interval._asdict()}
+            long = mean.ndim == 2 and mean.shape[1] > top
+            leading = self.leading(factor, top, quantity)[..., None].tolist() if long else None
+            for component, value in enumerate(mean):
+                for entry in map(tuple, leading[component]) if leading else np.ndindex(np.shape(value)):
+                    numbers = {name: float(part[component][entry]) for name, part in columns.items()}
+                    name = entry_name(entry, labels, quantity)
+                    place = {"factor": factor, "component": component, "quantity": quantity, "entry": name}
+                    yield {**place, **numbers, "uncertainty": self._uncertainty(quantity)}
 
     def _family(self, factor: str) -> Family:
         return self.structure.families[factor]
@@ -413,32 +396,3 @@ def check_calibration(posterior: Posterior, calibration: Any) -> None:
             raise InvalidPosterior(f"The calibration has quantiles of '{name}' that do not fit its labels.")
     for name in posterior.structure.families:
         calibration.check(name, {part: posterior.mean(name, part) for part in posterior.quantities(name)})
-
-
-def frozen_dense(contribution: Any) -> Array:
-    # Adding zero turns −0.0 into 0.0, so that equal values have equal bytes.
-    matrix = np.ascontiguousarray(dense(contribution)) + 0.0
-    matrix.flags.writeable = False
-    return matrix
-
-
-def frozen_sparse(contribution: Any) -> csr_array:
-    """A CSR matrix with sorted indices, without duplicates or explicit zeros, read-only."""
-    matrix = csr_array(contribution, dtype=np.float64, copy=True)
-    matrix.sum_duplicates()
-    matrix.eliminate_zeros()
-    matrix.indptr, matrix.indices = matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32)
-    for part in (matrix.data, matrix.indices, matrix.indptr):
-        part.flags.writeable = False
-    return matrix
-
-
-def arrays(contribution: Contribution) -> dict[str, np.ndarray[Any, Any]]:
-    """A contribution's little-endian arrays: one if dense, three if sparse."""
-    if is_sparse(contribution):
-        return {
-            "data": contribution.data.astype("<f8"),
-            "indices": contribution.indices.astype("<i4"),
-            "indptr": contribution.indptr.astype("<i4"),
-        }
-    return {"data": np.asarray(contribution).astype("<f8")}

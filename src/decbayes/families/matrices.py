@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -127,3 +127,32 @@ def block_width(name: str, width: int, parts: int) -> int:
     if width < parts or width % parts:
         raise ValueError(f"{name} has {parts} columns per dimension; {width} columns are not a multiple of it.")
     return width // parts
+
+
+def frozen_dense(contribution: Any) -> Array:
+    # Adding zero turns −0.0 into 0.0, so that equal values have equal bytes.
+    matrix = np.ascontiguousarray(dense(contribution)) + 0.0
+    matrix.flags.writeable = False
+    return matrix
+
+
+def frozen_sparse(contribution: Any) -> csr_array:
+    """A CSR matrix with sorted indices, without duplicates or explicit zeros, read-only."""
+    matrix = csr_array(contribution, dtype=np.float64, copy=True)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    matrix.indptr, matrix.indices = matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32)
+    for part in (matrix.data, matrix.indices, matrix.indptr):
+        part.flags.writeable = False
+    return matrix
+
+
+def arrays(contribution: Contribution) -> dict[str, np.ndarray[Any, Any]]:
+    """A contribution's little-endian arrays: one if dense, three if sparse."""
+    if is_sparse(contribution):
+        return {
+            "data": contribution.data.astype("<f8"),
+            "indices": contribution.indices.astype("<i4"),
+            "indptr": contribution.indptr.astype("<i4"),
+        }
+    return {"data": np.asarray(contribution).astype("<f8")}

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from decbayes.families import Contribution
-from decbayes.families.matrices import is_sparse
+from decbayes.families.matrices import arrays, is_sparse
 from decbayes.merging.base.compatibility import agreeing
 from decbayes.merging.base.coupled import in_memory
-from decbayes.posterior import Posterior, arrays
+from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet, Permutation, Structure
 
 Components = Mapping[CoupledSet, Permutation]

@@ -10,12 +10,12 @@ import numpy as np
 from decbayes.base.arguments import check_kind
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array
-from decbayes.families.matrices import Indices
+from decbayes.families.matrices import Indices, arrays
 from decbayes.merging.base.compatibility import alike, difference
 from decbayes.merging.base.components import Components
 from decbayes.merging.base.coupled import coupled_problem
 from decbayes.merging.base.problem import best_permutation
-from decbayes.posterior import Posterior, arrays
+from decbayes.posterior import Posterior
 from decbayes.structure import Permutation, Structure
 
 # Two components are the same if describing one observation of each with common parameters loses fewer nats than this.
