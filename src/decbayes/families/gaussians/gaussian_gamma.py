@@ -8,9 +8,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import digamma, gammaln, polygamma
 
 from decbayes.families import quantiles
-from decbayes.families.family import Family
-from decbayes.families.gaussians.gaussian import GAUSSIAN_BASE, diagonal, positive_definite, square_side, symmetric
-from decbayes.families.gaussians.precision import MeanAndPrecision, over_positive
+from decbayes.families.gaussians.gaussian import diagonal, positive_definite, square_side, symmetric
+from decbayes.families.gaussians.precision import MeanAndPrecision, MeanAndPrecisionRows, over_positive
 from decbayes.families.matrices import Array, flat, outer
 from decbayes.families.moments import gaussian_covariances
 from decbayes.families.registry import covariances, positive
@@ -18,7 +17,7 @@ from decbayes.families.rows import Rows
 
 
 @dataclass(frozen=True)
-class GaussianGamma(Family):
+class GaussianGamma(MeanAndPrecisionRows):
     """A vector β in R^D and one precision τ per row: τ ~ Gamma(a, rate b), β | τ ~ N(m, (τΛ)⁻¹).
 
     Columns: a − 1 + ½D, −b − ½mᵀΛm, Λm (D), −½Λ (D², row by row). T(β, τ) = (log τ, τ, τβ, τββᵀ).
@@ -30,9 +29,6 @@ class GaussianGamma(Family):
     """
 
     parameter_names = ("mean", "scaled_precision", "shape", "rate")
-    own_spread = True
-    value_type = MeanAndPrecision
-    log_base_per_dimension = GAUSSIAN_BASE
     exact_alone = True
 
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
@@ -93,10 +89,6 @@ class GaussianGamma(Family):
         shift = (weight @ m[..., None])[..., 0]
         square = np.sum(m * shift, axis=-1, keepdims=True)
         return np.concatenate([a - 1.0 + 0.5 * side, -b - 0.5 * square, shift, flat(-0.5 * symmetric(weight))], axis=-1)
-
-    def expected(self, natural: ArrayLike) -> MeanAndPrecision:
-        mean, _, shape, rate = self.columns(natural)
-        return MeanAndPrecision(mean, shape / rate)
 
     def deviation(self, natural: ArrayLike) -> MeanAndPrecision:
         _, weight, shape, rate = self.columns(natural)

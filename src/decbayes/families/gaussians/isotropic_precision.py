@@ -8,9 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import digamma, gammaln, polygamma
 
 from decbayes.families import quantiles
-from decbayes.families.family import Family
-from decbayes.families.gaussians.gaussian import GAUSSIAN_BASE
-from decbayes.families.gaussians.precision import MeanAndPrecision, over_positive
+from decbayes.families.gaussians.precision import MeanAndPrecision, MeanAndPrecisionRows, over_positive
 from decbayes.families.matrices import Array, outer
 from decbayes.families.moments import round_covariances
 from decbayes.families.registry import positive
@@ -18,7 +16,7 @@ from decbayes.families.rows import Rows
 
 
 @dataclass(frozen=True)
-class IsotropicNormalGamma(Family):
+class IsotropicNormalGamma(MeanAndPrecisionRows):
     """Unknown mean μ in R^D and one precision τ for all dimensions per row: τ ~ Gamma(a, rate b), μ | τ ~ N(m, I / κτ).
 
     Columns: a − 1 + ½D, −b − ½κ|m|², κm (D), −½κ. T(μ, τ) = (log τ, τ, τμ, τ|μ|²).
@@ -29,9 +27,6 @@ class IsotropicNormalGamma(Family):
     """
 
     parameter_names = ("mean", "strength", "shape", "rate")
-    own_spread = True
-    value_type = MeanAndPrecision
-    log_base_per_dimension = GAUSSIAN_BASE
 
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
         matrix = np.asarray(natural, dtype=np.float64)
@@ -75,10 +70,6 @@ class IsotropicNormalGamma(Family):
         )
         square = np.sum(m**2, axis=-1, keepdims=True)
         return np.concatenate([a - 1.0 + 0.5 * side, -b - 0.5 * kappa * square, kappa * m, -0.5 * kappa], axis=-1)
-
-    def expected(self, natural: ArrayLike) -> MeanAndPrecision:
-        mean, _, shape, rate = self.columns(natural)
-        return MeanAndPrecision(mean, shape / rate)
 
     def deviation(self, natural: ArrayLike) -> MeanAndPrecision:
         mean, strength, shape, rate = self.columns(natural)

@@ -30,7 +30,20 @@ class MeanAndPrecision(NamedTuple):
 
 
 @dataclass(frozen=True)
-class NormalGamma(Family):
+class MeanAndPrecisionRows(Family):
+    """Base of families of an unknown mean and precision, whose columns are mean, strength, shape and rate."""
+
+    own_spread = True
+    value_type = MeanAndPrecision
+    log_base_per_dimension = GAUSSIAN_BASE
+
+    def expected(self, natural: ArrayLike) -> MeanAndPrecision:
+        mean, _, shape, rate = self.columns(natural)
+        return MeanAndPrecision(mean, shape / rate)
+
+
+@dataclass(frozen=True)
+class NormalGamma(MeanAndPrecisionRows):
     """Unknown mean μ and precision τ in each of D dimensions per row: τ ~ Gamma(a, rate b), μ | τ ~ N(m, 1 / κτ).
 
     Columns, D each: a − ½, −b − ½κm², κm, −½κ. T(μ, τ) = (log τ, τ, τμ, τμ²).
@@ -41,9 +54,6 @@ class NormalGamma(Family):
     """
 
     parameter_names = ("mean", "strength", "shape", "rate")
-    own_spread = True
-    value_type = MeanAndPrecision
-    log_base_per_dimension = GAUSSIAN_BASE
     term = "normal-gamma"
 
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
@@ -84,10 +94,6 @@ class NormalGamma(Family):
     def natural(self, *, mean: ArrayLike, strength: ArrayLike, shape: ArrayLike, rate: ArrayLike) -> Array:
         m, kappa, a, b = np.broadcast_arrays(*(as_rows(part) for part in (mean, strength, shape, rate)))
         return np.concatenate([a - 0.5, -b - 0.5 * kappa * m**2, kappa * m, -0.5 * kappa], axis=-1)
-
-    def expected(self, natural: ArrayLike) -> MeanAndPrecision:
-        mean, _, shape, rate = self.columns(natural)
-        return MeanAndPrecision(mean, shape / rate)
 
     def deviation(self, natural: ArrayLike) -> MeanAndPrecision:
         _, strength, shape, rate = self.columns(natural)
@@ -133,7 +139,7 @@ class NormalGamma(Family):
 
 
 @dataclass(frozen=True)
-class NormalWishart(Family):
+class NormalWishart(MeanAndPrecisionRows):
     """Unknown mean μ and precision matrix Λ per row: Λ ~ Wishart(n, V), μ | Λ ~ N(m, (κΛ)⁻¹).
 
     Columns: n − D, −½(V⁻¹ + κmmᵀ) (D², row by row), κm (D), −½κ. T(μ, Λ) = (½ log|Λ|, Λ, Λμ, μᵀΛμ).
@@ -146,9 +152,6 @@ class NormalWishart(Family):
     """
 
     parameter_names = ("mean", "strength", "degrees", "inverse_scale")
-    own_spread = True
-    value_type = MeanAndPrecision
-    log_base_per_dimension = GAUSSIAN_BASE
     term = "normal-Wishart"
 
     def columns(self, natural: ArrayLike) -> tuple[Array, ...]:
