@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from test_grouping import posterior
-from test_votes import group_of, means_of, settled
+from test_votes import group_of, means_of, slot_weights
 
 import decbayes as db
 from decbayes.extending import CoupledSet, Structure
@@ -94,9 +94,9 @@ def test_what_a_site_hardly_knows_does_not_hold_it_back():
     assert group.known[large].sum() == 1
     labels = np.zeros(len(group.site), dtype=np.intp)
     labels[large[~group.known[large]]] = 1
-    found = uncapped(settled(group, labels, [1.0] * len(labels), 2))
+    found = uncapped(slot_weights(group, labels, [1.0] * len(labels), 2))
     assert found[5] == pytest.approx(1.0)
-    crowded = settled(group, np.zeros(len(labels), dtype=np.intp), [1.0] * len(labels), 1)
+    crowded = slot_weights(group, np.zeros(len(labels), dtype=np.intp), [1.0] * len(labels), 1)
     assert uncapped(crowded)[5] == pytest.approx(1.0), "though it shares a slot with what is nothing like it"
 
 
@@ -105,7 +105,7 @@ def test_a_party_is_whoever_shares_most_of_its_evidence_with_another_of_it():
     both, rest, tenth = [[50.0, 0, 0, 0], [0, 50.0, 0, 0]], [[0, 0, 90.0, 0]], [[10.0, 0, 0, 0], [0, 0, 0, 90.0]]
     group = group_of([*map(posterior, [both, both, both, tenth, rest])])
     labels = np.array([int(row.argmax()) for row in group.rows[0]])
-    found = main_party(settled(group, labels, [1.0] * len(labels), 4))
+    found = main_party(slot_weights(group, labels, [1.0] * len(labels), 4))
     np.testing.assert_array_equal(found, [True, True, True, False, False])
 
 

@@ -160,13 +160,13 @@ def test_means_that_differ_by_chance_are_tolerated_as_chance_is_and_others_more(
     assert (unlike.tolerance(shared) > 5.0 * chance).all()
 
 
-def settled(group, labels, weights, slots):
+def slot_weights(group, labels, weights, slots):
     return SlotWeights(group, slots, np.array(labels), np.array(weights), *np.zeros((2, len(labels))))
 
 
 def test_a_site_has_one_vote_per_slot():
     group = group_of([posterior([[50.0, 0.0], [0.0, 50.0]]), posterior([[50.0, 1.0], [1.0, 50.0]])])
-    reached = settled(group, [0, 0, 1, 1], [0.3, 1.0, 0.2, 0.0], 3)
+    reached = slot_weights(group, [0, 0, 1, 1], [0.3, 1.0, 0.2, 0.0], 3)
     np.testing.assert_allclose(reached.votes, [[1.0, 0.0, 0.0], [0.0, 0.2, 0.0]])
     (totals,), evidence = reached.totals()
     np.testing.assert_allclose(totals, [group.rows[0][1], [0, 0], [0, 0]])
@@ -225,7 +225,7 @@ def loss_in(rng, component, *, slots=2):
     kept = [site_rows[:slots] for site_rows in rows]
     group = group_of([posterior(site_rows) for site_rows in [*kept, [component]]])
     first = np.array([row[:3].sum() > row[3:].sum() for row in group.rows[0]])
-    reached = settled(group, np.where(first, 0, slots - 1), [1.0] * (3 * slots) + [0.0], slots)
+    reached = slot_weights(group, np.where(first, 0, slots - 1), [1.0] * (3 * slots) + [0.0], slots)
     totals = [np.sum([site_rows[slot] for site_rows in kept], axis=0) for slot in range(slots)]
     (lost,) = mixture_losses(reached, reached.totals()[0][0], 3)
     return lost, totals

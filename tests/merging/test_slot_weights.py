@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from test_grouping import posterior
-from test_votes import group_of, half_g, means_of, settled
+from test_votes import group_of, half_g, means_of, slot_weights
 
 import decbayes as db
 from decbayes.merging.robust import _likeness
@@ -19,7 +19,7 @@ def test_a_component_is_compared_with_all_others_of_its_slot_that_agree(rng):
     rows = rng.integers(1, 50, size=(5, 2, 3)).astype(float)
     group = group_of([posterior(site_rows) for site_rows in rows])
     labels, weights = rng.integers(2, size=10), np.where(np.arange(10) % 3 == 0, 0.4, 1.0)
-    (rest,), evidence = settled(group, labels, weights, 2).others()
+    (rest,), evidence = slot_weights(group, labels, weights, 2).others()
     for one in range(10):
         others = [k for k in range(10) if k != one and labels[k] == labels[one] and weights[k] == 1.0]
         np.testing.assert_allclose(rest[one], sum((group.rows[0][k] for k in others), np.zeros(3)))
@@ -31,7 +31,7 @@ def test_whoever_agrees_with_the_beginning_of_a_slot_is_heard_there(first):
     """Six means at zero, two at nine; the last is in a slot of its own, which begins with nothing."""
     near = [(0.05 * site, 30) for site in range(6)]
     group = group_of(means_of(*near, (9.0, 30), (9.05, 30), (50.0, 30)))
-    nothing = settled(group, [0] * 8 + [1], [0.0] * 9, 2)
+    nothing = slot_weights(group, [0] * 8 + [1], [0.0] * 9, 2)
     begun = replace(nothing, weights=np.where(np.arange(9) == first, 1.0, 0.0))
     reached = begun.stabilised()
     expected = [int(first < 6)] * 6 + [int(first == 6)] * 2 + [1]
@@ -64,7 +64,7 @@ def test_two_parts_of_one_thing_count_if_they_agree_together(rng):
     labels = np.array([int(row[:2].sum() < row[2:].sum()) for row in group.rows[0]])
     in_parts = (group.site == 4) & (labels == 0)
     assert (in_parts.sum(), ((group.site == 4) & (labels == 1)).sum()) == (2, 1)
-    reached = allowing_parts(settled(group, labels, np.where(group.site == 4, 0.0, 1.0), 2))
+    reached = allowing_parts(slot_weights(group, labels, np.where(group.site == 4, 0.0, 1.0), 2))
     np.testing.assert_array_equal(reached.weights, np.where((group.site < 4) | in_parts, 1.0, 0.0))
 
 
@@ -76,7 +76,7 @@ def test_a_mixture_of_slots_of_any_sizes_loses_what_chance_makes_of_it(larger, r
     rows = [[30_000 * larger * first, 30_000 * second] for _ in range(3)]
     group = group_of([*map(posterior, rows), posterior([component])])
     labels = np.array([int(row[0] < row[3]) for row in group.rows[0]])
-    reached = settled(group, labels, np.where(group.site < 3, 1.0, 0.0), 2)
+    reached = slot_weights(group, labels, np.where(group.site < 3, 1.0, 0.0), 2)
     totals = reached.totals()[0][0]
     (lost,) = mixture_losses(reached, totals, 3)
     assert 0.0 <= lost < 20.0, "a few steps come close"
@@ -93,16 +93,16 @@ def test_a_site_above_the_cap_counts_for_what_moves_the_others_by_at_most_a_devi
     """The others' 60 observations have variance 2. With n of the site's, their mean moves by away · n / (60 + n)."""
     group = group_of(means_of((0.0, 20), (0.1, 20), (-0.1, 20), (away, 2000)), cap=1.5)
     assert group.scale[3] == pytest.approx(30.0 / 2000.0)
-    found = uncapped(settled(group, [0] * 4, [1.0] * 4, 1))
+    found = uncapped(slot_weights(group, [0] * 4, [1.0] * 4, 1))
     np.testing.assert_array_equal(found[:3], 1.0)
     deviations = away * 2000 * found / (60 + 2000 * found) / np.sqrt(2.0 / 60)
     assert found[3] == pytest.approx(1.0) if away < 0.15 else 0.015 < found[3] < 0.1
     assert deviations[3] < 1.01
     larger = away * 3000 * found / (60 + 3000 * found) / np.sqrt(2.0 / 60)
     assert found[3] == 1.0 or larger[3] > 1.0, "no less than that"
-    disagreeing = settled(group, [0] * 4, [1.0, 1.0, 1.0, 0.3], 1)
+    disagreeing = slot_weights(group, [0] * 4, [1.0, 1.0, 1.0, 0.3], 1)
     np.testing.assert_array_equal(uncapped(disagreeing), group.scale)
-    barely = settled(group, [0] * 4, [1.0, 1.0, 1.0, 0.5], 1)
+    barely = slot_weights(group, [0] * 4, [1.0, 1.0, 1.0, 0.5], 1)
     assert uncapped(barely)[3] == pytest.approx(min(1.0, 2.0 * found[3]), rel=0.5), "half of it counts"
 
 
@@ -121,7 +121,7 @@ def test_a_site_that_agrees_with_both_parties_does_not_make_them_agree():
     """Six means at zero, three precise ones at two, and one that hardly knows: it agrees with either side, so that all
     begin as one. Then nobody agrees with the others, then again all with the little that is left, and so on."""
     group = group_of(means_of(*((0.02 * site, 200) for site in range(6)), *[(2.0, 300)] * 3, (1.0, 1)))
-    begun = settled(group, [0] * 10, np.ones(10), 1)
+    begun = slot_weights(group, [0] * 10, np.ones(10), 1)
     assert begun.stabilised().weights[:9].max() < 1.0, "all together do not last"
     reached = weigh(group, np.zeros(10, dtype=np.intp), 1)
     np.testing.assert_array_equal(reached.weights[:9], [1.0] * 6 + [0.0] * 3)
@@ -184,7 +184,7 @@ def test_what_a_mixture_of_slots_loses_is_what_a_calculation_by_hand_says(own, r
     component = np.array([9.0, 17.0, 25.0, 4.0])
     group = group_of([*map(posterior, rows), posterior([component])])
     labels = np.array([*(int(row[0] < row[2]) for row in group.rows[0][:-1]), own])
-    reached = settled(group, labels, [1.0] * 7, 3)
+    reached = slot_weights(group, labels, [1.0] * 7, 3)
     (lost,) = mixture_losses(reached, reached.totals()[0][0], 3)
     rest = [sum(site[slot] for site in rows) for slot in range(2)] + [np.zeros(4)]
     profiles = [[(rest[k][v] + 0.01) / (sum(rest[k]) + 0.04) for v in range(4)] for k in range(3)]
