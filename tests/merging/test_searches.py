@@ -106,7 +106,7 @@ class TestSearch:
         ends = []
         for labels in ([0] * 6, [2, 1, 0, 2, 1, 0], [1, 1, 1, 2, 2, 2]):
             search = SlotSearch(components, np.array(labels), base, 3)
-            search_module.begin_at(search, np.zeros(3), np.array([0, 0, 0, 1, 1, 1]))
+            search_module.start_empty_slots(search, np.zeros(3), np.array([0, 0, 0, 1, 1, 1]))
             ends.append(search.labels.tolist())
         assert ends[0] == ends[1] == ends[2]
         assert same_groups(ends[0], [0, 1, 2, 0, 1, 2])
@@ -562,7 +562,7 @@ class TestDivision:
         """Of which it has any number, however little it gains."""
         rows = next(division.sparse_contents(problem_of(np.ones((1, words)))))
         same = np.full((1, 2), 0.5), np.full((words, 2), 1.0 / words)
-        assert division.telling(rows, same, same).tolist() == [enough]
+        assert division.well_determined(rows, same, same).tolist() == [enough]
 
     def test_copies_have_nothing_to_be_divided(self, rng):
         posterior = db.Posterior(topics(2, WORDS), {"topics": noisy(rng, [0, 1])})

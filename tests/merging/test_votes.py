@@ -403,9 +403,9 @@ def test_fewer_than_half_are_strangers_and_go_if_that_saves_a_slot_or_half_a_vot
 ):
     def outcome(ballot, reached, sites):
         rest = len(sites) < 5
-        heard = np.ones(len(sites)) + (more_votes / len(sites) if rest else 0.0)
+        votes = np.ones(len(sites)) + (more_votes / len(sites) if rest else 0.0)
         apart = np.arange(5) < strangers
-        return SimpleNamespace(sites=sites, slots=4 - fewer_slots * rest, heard=heard, strangers=apart)
+        return SimpleNamespace(sites=sites, slots=4 - fewer_slots * rest, counted_votes=votes, strangers=apart)
 
     monkeypatch.setattr(_ballot, "Outcome", outcome)
     ballot = SimpleNamespace(judging=judging, posteriors=range(5), weighed=list, among=lambda sites: ballot)
