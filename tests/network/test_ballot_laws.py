@@ -52,7 +52,7 @@ def test_decisions_are_asked_for_by_digest_and_name():
     assert decisions.add(few)
     assert not decisions.add(few), "no news"
     assert decisions.needed(few.motion) == 3
-    assert decisions.held(few.digest) == few
+    assert decisions.ballot(few.digest) == few
     assert decisions.named(few.name) == few
     assert decisions.named("") is None
     assert decisions.named("zz") is None
@@ -66,8 +66,8 @@ def test_decisions_are_asked_for_by_digest_and_name():
     assert decisions.add(enough)
     assert decisions.root != before
     assert copied != decisions
-    assert decisions.held(enough.digest).settled
-    assert decisions.held(few.digest) is None
+    assert decisions.ballot(enough.digest).settled
+    assert decisions.ballot(few.digest) is None
     assert decisions.lapsed == [few]
     assert decisions.copy().root == decisions.root
     settled = decisions.entries()[0]

@@ -6,7 +6,7 @@ from groups import gaussian_charter, identities
 
 from decbayes.cli.commands.network.status import print_groups
 from decbayes.network import Pool, Rules, sign_record
-from decbayes.network.runtime.links.ask import tells_members
+from decbayes.network.runtime.links.ask import MergeForm, has_form
 from decbayes.network.runtime.reports.description import members_description, problems, set_description
 
 MEMBERS = identities(9)
@@ -35,7 +35,7 @@ def test_members_that_are_wrong_together_are_named_in_the_status(capsys):
     (warning,) = status["groups"]["warnings"]
     assert ", ".join(sorted(names)) in warning or ", ".join(reversed(names)) in warning
     assert warning in problems({**status, "charter": "c", "neighbours": [{"member": "x"}]}, "c")
-    assert tells_members(status)
+    assert has_form(status, MergeForm)
     print_groups(status["groups"])
     assert "of 9 members that count, the largest 3 have 33% of all evidence" in capsys.readouterr().out
     assert {member["times_median"] for member in status["members"].values()} == {1.0}
@@ -49,4 +49,4 @@ def test_honest_members_are_no_problem():
 
 @pytest.mark.parametrize("groups", [[], {"warnings": "x"}, {"share": "much"}])
 def test_a_group_of_another_form_is_not_printed(groups):
-    assert not tells_members({"members": {}, "groups": groups})
+    assert not has_form({"members": {}, "groups": groups}, MergeForm)

@@ -18,7 +18,7 @@ from decbayes.network import Charter, Limits, Rules, sign_record, verify
 from decbayes.network.protocol.records.notes import Note, note_of
 from decbayes.network.protocol.records.pool import Pool
 from decbayes.network.protocol.records.verification import open_record
-from decbayes.network.runtime.links.ask import tells_belief
+from decbayes.network.runtime.links.ask import MergeForm, has_form
 from decbayes.network.runtime.reports.description import answered, belief_description
 
 MEMBERS = identities(3)
@@ -93,7 +93,7 @@ def notes(draw):
 def taken(pool):
     """What a member's agent does with a merge: believe it, describe it, answer with it."""
     told = belief_description(pool.believed(), pool)
-    assert tells_belief(json.loads(json.dumps(told)))
+    assert has_form(json.loads(json.dumps(told)), MergeForm)
     answered(pool)
     return pool.believed()
 

@@ -68,7 +68,9 @@ class Agent(AddingMember):
         name: str | None = None,
         rules: Rules | None = None,
     ) -> None:
-        super().__init__(charter, identity, rng, saved, verify, rules)
+        items = [*saved]
+        super().__init__(charter, identity, rng, items, verify, rules)
+        self._join_sums(items)
         self.software = software
         self.refused: Counter[str] = Counter()
         self.trouble: str | None = None
@@ -281,18 +283,18 @@ class Agent(AddingMember):
         effects = self._count_votes(ballot)
         if effects is not None:
             return effects
-        known = self.pool.decisions.held(ballot.digest) is not None
+        known = self.pool.decisions.ballot(ballot.digest) is not None
         why = ("replay", "its votes are known") if known else ("lapsed", "it was put under an earlier charter")
         return [self._refuse(peer, Refused(why[0], f"the motion {ballot.name}: {why[1]}."))]
 
     def _count_votes(self, ballot: Ballot) -> list[Effect] | None:
         """Count votes and return the effects; None if none of them is new."""
         decisions, void = self.pool.decisions, {*self.pool.proofs}
-        before, overruled = decisions.held(ballot.digest), decisions.overruled
+        before, overruled = decisions.ballot(ballot.digest), decisions.overruled
         if not self.pool.vote(ballot):
             return None
         effects = [e for key in self.pool.proofs.keys() - void for e in self._exclude(self.pool.proofs[key])]
-        stored = decisions.held(ballot.digest)
+        stored = decisions.ballot(ballot.digest)
         if stored is None:
             return effects
         self._gossip.decided.add(stored.digest)

@@ -89,7 +89,11 @@ class Service:
         self.transport = Transport(agent, links, self._inbox, self._answer, self._turn_away)
         self._lookout = Lookout(agent, self.transport, self._inbox, self._merges, log)
         agent.called(self.transport.name)
-        log(
+        self._log_start(links)
+
+    def _log_start(self, links: Links) -> None:
+        agent, metrics, watcher = self.agent, self._metrics, self._watcher
+        self.log(
             "listening",
             agent=agent.pool.roster.called(agent.id),
             id=agent.id.hex(),
@@ -100,11 +104,10 @@ class Service:
             **({} if watcher is None else {"page": watcher.url}),
             **({} if links.tls is None else {"certificate_until": f"{links.tls.until:%Y-%m-%d %H:%M} UTC"}),
         )
-
         if agent.standing:
-            log("revoked", why=agent.standing)
+            self.log("revoked", why=agent.standing)
         if self.transport.unguarded:
-            log("unguarded", why=self.transport.unguarded)
+            self.log("unguarded", why=self.transport.unguarded)
 
     def observe(self, data: Any, persons: Any = None) -> None:
         """Fit data in the background and publish the result; withdrawn data are skipped.

@@ -111,7 +111,7 @@ class Decisions:
         """The number of votes that settle a motion, by the seats and rules under which it was put."""
         return self.roster_at(motion.after).needed
 
-    def held(self, digest: bytes) -> Ballot | None:
+    def ballot(self, digest: bytes) -> Ballot | None:
         """A settled or pending motion with its votes; None if it is neither."""
         return self.settled.get(digest) or self.pending.get(digest)
 

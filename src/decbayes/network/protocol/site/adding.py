@@ -1,6 +1,6 @@
 """A member of a group that opens only sums: it fits its data when a sum waits for them and publishes nothing else."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -9,11 +9,8 @@ import numpy as np
 from decbayes.disclosure import Rules
 from decbayes.errors import DecbayesError, InvalidCharter, InvalidData, Refused
 from decbayes.network.protocol.effects import Effect, Persist, Saved
-from decbayes.network.protocol.group.charter import Charter
-from decbayes.network.protocol.group.keys import Identity
 from decbayes.network.protocol.site.evidence import Learned, fitted_data, held_back_data
 from decbayes.network.protocol.site.member import Member
-from decbayes.network.protocol.site.publisher import Verify
 from decbayes.network.protocol.sums.participation import Due, Participation, SumPart
 from decbayes.secure.anchored import Share
 from decbayes.secure.contributing import contribution
@@ -23,22 +20,17 @@ from decbayes.secure.private_rounds import PrivateShare, private_share
 class AddingMember(Member):
     """A `Member` that takes part in sums instead of publishing, if its group has them."""
 
-    def __init__(
-        self,
-        charter: Charter,
-        identity: Identity,
-        rng: np.random.Generator,
-        saved: Iterable[Saved],
-        verify: Verify,
-        rules: Rules | None = None,
-    ) -> None:
-        items = [*saved]
-        super().__init__(charter, identity, rng, items, verify, rules)
-        self.part = None if self.pool.sums is None else Participation(identity, self.pool.sums)
-        if self.part is not None and self._approval:
+    part: Participation | None = None
+
+    def _join_sums(self, saved: Sequence[Saved]) -> None:
+        """Take part in the group's sums, if it has some, from where the store left off."""
+        if self.pool.sums is None:
+            return
+        if self._approval:
             raise InvalidCharter("Under secure sums nobody can approve single versions: start without that rule.")
-        for part in [item for item in items if isinstance(item, SumPart)]:
-            for packet in () if self.part is None else self.part.restore(part):
+        self.part = Participation(self.identity, self.pool.sums)
+        for part in [item for item in saved if isinstance(item, SumPart)]:
+            for packet in self.part.restore(part):
                 with suppress(Refused):
                     self.pool.add_packet(packet.content)
 

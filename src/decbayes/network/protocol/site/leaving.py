@@ -66,15 +66,8 @@ def safe_contribution(
 ) -> Posterior:
     """A contribution that reveals nothing about small groups of persons, even compared with the previous version.
 
-    Args:
-        charter: the group's charter.
-        learned: the contribution with the new data.
-        before: the contribution of earlier data, which is already public.
-        data: the new data.
-        rules: the disclosure rules.
-        belief: the posterior that assigns observations to components.
-        others: the merge of all other contributions, which decides where counts of rare words go.
-        persons: the persons in the new data.
+    `learned` includes the new `data`; `before`, of earlier data, is public already. `belief` assigns observations to
+    components, and the merge of all `others` decides where counts of rare words go.
     """
     if rules is None:
         return learned

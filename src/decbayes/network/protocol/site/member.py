@@ -284,7 +284,7 @@ class Member:
         if self.standing:
             raise InvalidCharter(f"No vote: {self.standing}.")
         decisions = self.pool.decisions
-        known = decisions.held(ballot.digest) or ballot
+        known = decisions.ballot(ballot.digest) or ballot
         if self.seat in known.votes or (known.settled and isinstance(known.question, Open)):
             return []
         self._number += 1

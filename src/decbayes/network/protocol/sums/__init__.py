@@ -20,12 +20,7 @@ The messages, masks and terms are those of `decbayes.secure`. This room decides 
 9. Two different messages of one kind for one sum prove that their key cannot be trusted, as two votes do.
 """
 
-from decbayes.network.protocol.sums.chains import Chain as Chain
-from decbayes.network.protocol.sums.chains import SignedMessage as SignedMessage
-from decbayes.network.protocol.sums.group_sums import Packet as Packet
-from decbayes.network.protocol.sums.group_sums import Sums as Sums
-from decbayes.network.protocol.sums.group_sums import packet_from as packet_from
-from decbayes.network.protocol.sums.participation import Due as Due
-from decbayes.network.protocol.sums.participation import Participation as Participation
-from decbayes.network.protocol.sums.participation import SumPart as SumPart
-from decbayes.network.protocol.sums.participation import sum_part_from as sum_part_from
+from decbayes.network.protocol.sums.group_sums import Packet, Sums, packet_from
+from decbayes.network.protocol.sums.participation import Due, Participation, SumPart, sum_part_from
+
+__all__ = ["Due", "Packet", "Participation", "SumPart", "Sums", "packet_from", "sum_part_from"]

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import zenoh
 
 from decbayes.errors import Refused, TransportFailed
@@ -32,14 +33,14 @@ class Inquiry:
 
     def status(self, *, timeout: float = TIMEOUT_SECONDS) -> dict[str, Any]:
         status = self._ask("status", timeout)[1]
-        if not is_status(status):
+        if not has_form(status, StatusForm):
             raise self._incompatible()
         return status
 
     def posterior(self, *, timeout: float = TIMEOUT_SECONDS) -> Answer:
         payload, description = self._ask("posterior", timeout)
         answer = Answer(from_bytes(payload), description)
-        if not is_merge(answer.posterior, self._charter) or not is_description(description):
+        if not is_merge(answer.posterior, self._charter) or not has_form(description, DescriptionForm):
             raise self._incompatible()
         return answer
 
@@ -98,59 +99,59 @@ def is_merge(posterior: Posterior, charter: Charter) -> bool:
     return merged == agreed or (charter.rules.components != "model" and alike(merged, agreed))
 
 
-def is_description(description: dict[str, Any]) -> bool:
-    """Whether it has the form of a merge's description."""
-    kinds = {"counted": dict, "observations": int, "set": str}
-    named = all(isinstance(description.get(name), kind) for name, kind in kinds.items())
-    return named and tells_members(description) and tells_belief(description)
+class MemberForm(msgspec.Struct):
+    in_prior: float = 0
+    observations: float = 0
+    shards: float = 0
+    share: float = 0
+    times_median: float = 0
+    log_bayes_factor: float = 0
+    apart: float = 0
+    flags: list[Any] = []
 
 
-def is_status(status: dict[str, Any]) -> bool:
-    """Whether it has the form of an agent's status."""
-    kinds = {"agent": str, "charter": str, "neighbours": list, "refused": dict, "root": str, "heard": dict}
-    named = all(isinstance(status.get(name), kind) for name, kind in kinds.items())
-    spoken = named and all(isinstance(neighbour, dict) for neighbour in status["neighbours"])
-    return spoken and tells_members(status) and tells_belief(status)
+class GroupsForm(msgspec.Struct):
+    largest: float = 0
+    share: float = 0
+    members: float = 0
+    change: float = 0
+    warnings: list[Any] = []
 
 
-def tells_members(description: dict[str, Any]) -> bool:
-    """Whether the part about members, if any, has the form that commands print."""
-    members, same = description.get("members", {}), description.get("same_data", [])
-    if (
-        not isinstance(members, dict)
-        or not isinstance(same, list)
-        or not all(isinstance(member, list) for member in same)
-    ):
+class MergeForm(msgspec.Struct, kw_only=True):
+    """What commands print of a merge, in an agent's status and in its answers."""
+
+    members: dict[str, MemberForm] = {}
+    groups: GroupsForm = GroupsForm()
+    same_data: list[list[Any]] = []
+    stale_notes: list[Any] = []
+    overlaps: dict[str, list[float]] = {}
+    scores: dict[str, float] = {}
+    gain: list[float] = []
+    held_back: int = 0
+    intervals: str = ""
+    per: str = ""
+
+
+class DescriptionForm(MergeForm, kw_only=True):
+    counted: dict[str, Any]
+    observations: int
+    set: str
+
+
+class StatusForm(MergeForm, kw_only=True):
+    agent: str
+    charter: str
+    neighbours: list[dict[str, Any]]
+    refused: dict[str, Any]
+    root: str
+    heard: dict[str, Any]
+
+
+def has_form(description: dict[str, Any], form: type[MergeForm]) -> bool:
+    """Whether an answer has everything that commands print, of the right types."""
+    try:
+        msgspec.convert(description, form)
+    except msgspec.ValidationError:
         return False
-    groups = description.get("groups", {})
-    if not isinstance(groups, dict) or not isinstance(groups.get("warnings", []), list):
-        return False
-    if not all(isinstance(groups.get(name, 0), int | float) for name in ("largest", "share", "members", "change")):
-        return False
-    numbers = ("in_prior", "observations", "shards", "share", "times_median", "log_bayes_factor", "apart")
-    return all(
-        isinstance(member, dict)
-        and isinstance(member.get("flags", []), list)
-        and all(isinstance(member.get(name, 0), int | float) for name in numbers)
-        for member in members.values()
-    )
-
-
-def tells_belief(description: dict[str, Any]) -> bool:
-    """Whether the part about calibration, if any, has the form that commands print."""
-    shares, scores = description.get("overlaps", {}), description.get("scores", {})
-    if not isinstance(shares, dict) or not isinstance(scores, dict) or not all(map(is_list, shares.values())):
-        return False
-    gain = description.get("gain", [])
-    whole = (
-        is_list(description.get("stale_notes", []))
-        and is_list(gain)
-        and isinstance(description.get("held_back", 0), int)
-    )
-    numbers = [*scores.values(), *(gain if whole else ()), *(x for overlaps in shares.values() for x in overlaps)]
-    texts = [description.get("intervals", ""), description.get("per", "")]
-    return whole and all(isinstance(x, int | float) for x in numbers) and all(isinstance(x, str) for x in texts)
-
-
-def is_list(value: object) -> bool:
-    return isinstance(value, list)
+    return True
