@@ -175,8 +175,8 @@ def test_damaged_and_foreign_files_are_named_and_left_alone(run, begun, tmp_path
     shutil.copy(place / "north.key", place / "west.masked")
     status, _, errors = visit(run, "south", begun)
     assert status == 0
-    assert "west.key: it is damaged, or no message of a secure sum" in errors
-    assert "notes.txt: no file of this sum; it is left alone" in errors
+    assert "west.key: it is damaged, or not a message of a secure sum" in errors
+    assert "notes.txt: not a file of this sum; it is left alone" in errors
     assert "west.masked: it is a message of 'north', under another name" in errors
     assert "waiting for the key of west" in errors
     status, _, errors = visit(run, "west", begun)

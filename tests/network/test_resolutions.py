@@ -469,7 +469,7 @@ def test_a_settled_resolution_takes_further_votes_and_then_stands_without_the_ke
     with SqliteStore(tmp_path / "a.store", CHARTER) as store:
         again = Agent(CHARTER, MEMBERS[0], rng=rng, saved=store.load()).pool.decisions
     assert again.entries() == agent.pool.decisions.entries()
-    with pytest.raises(InvalidCharter, match="does not name one motion"):
+    with pytest.raises(InvalidCharter, match="does not identify one motion"):
         agent.vote("")
 
 

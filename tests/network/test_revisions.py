@@ -111,7 +111,7 @@ def test_another_minor_version_is_a_problem_and_its_records_count(rng, software,
     assert agent.refused == {}
 
 
-UPDATE = "update all agents, as other versions may merge to other bits"
+UPDATE = "update all agents, because merges of other versions may differ in their last bits"
 
 
 def test_every_revision_says_what_has_changed(monkeypatch):

@@ -99,7 +99,7 @@ def show(party, there):
 
 
 def shown(party, name):
-    return all("20 rows; nothing that data could not have" in line for line in party.sums(name)["audit"])
+    return all("20 rows; consistent with data" in line for line in party.sums(name)["audit"])
 
 
 def remove(name):

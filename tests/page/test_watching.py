@@ -137,7 +137,7 @@ def test_a_component_that_takes_anothers_number_is_not_new_and_gone_at_once(rng)
     later = fit(0.0, -40.0).since(before)
     texts = [text for _, text in changes(before, later)]
     (number,) = np.flatnonzero(np.abs(later.merged().mean("components")[:, 0] + 40.0) < 3.0)
-    assert texts == [f"component {number} is another one now"]
+    assert texts == [f"component {number} is replaced"]
 
 
 def test_a_page_goes_on_into_the_next_epoch(rng):

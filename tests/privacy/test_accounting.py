@@ -186,7 +186,7 @@ def test_whole_numbers_are_numbers_in_a_ledger(tmp_path):
 
 
 def test_a_budget_has_somebodys_name(tmp_path):
-    with pytest.raises(NotDisclosed, match="name of whoever sets it"):
+    with pytest.raises(NotDisclosed, match="name of the person who sets it"):
         db.disclosure.Ledger(tmp_path / "a.ledger").set_budget("data", 1.0, 1e-6, approver=" ")
 
 

@@ -284,13 +284,13 @@ def test_only_messages_of_a_sum_are_read(tmp_path):
     looked = sites.folder.next()
     problems = {re.match(r".*/(\S+): (.*)", each)[1]: each.split(": ", 1)[1] for each in looked.problems}
     assert problems == {
-        "south.key": "no file of this sum; it is left alone.",
-        "nobody.key": "no file of this sum; it is left alone.",
-        "east.notes": "no file of this sum; it is left alone.",
+        "south.key": "not a file of this sum; it is left alone.",
+        "nobody.key": "not a file of this sum; it is left alone.",
+        "east.notes": "not a file of this sum; it is left alone.",
         "west.masked": "too long for a message of this sum; it is left alone.",
-        "west.opening": "it is damaged, or no message of a secure sum.",
+        "west.opening": "it is damaged, or not a message of a secure sum.",
         "west.key": "it is a message of 'north', under another name.",
-        "north.masked": "a key message is no masked message.",
+        "north.masked": "a key message is not a masked message.",
     }
     assert looked.waiting_for() == ("key", ["south", "west"])
     assert looked.begun
@@ -421,7 +421,7 @@ def test_mixtures_of_any_number_of_components_are_one_model(tmp_path):
 
 def test_findings_are_lines_and_plain_values(tmp_path):
     fine, unknown = audit.Finding("a", share_of(1.0, rows=1234)), audit.Finding("b", None, "it has not shown.")
-    assert [str(fine), str(unknown)] == ["a: 1,234 rows; nothing that data could not have", "b: it has not shown."]
+    assert [str(fine), str(unknown)] == ["a: 1,234 rows; consistent with data", "b: it has not shown."]
     assert fine.plain() == {"member": "a", "rows": 1234, "problem": ""}
     assert unknown.plain() == {"member": "b", "rows": None, "problem": "it has not shown."}
 

@@ -104,9 +104,9 @@ def test_numbers_outside_of_the_domain_and_too_many_rows_are_named(tmp_path):
     agreed = Sites(tmp_path, most_rows=10).folder.agreement
     steps = share_of(1.0).steps(agreed.step)
     assert not audit.finding(agreed, "west", [steps]).problem
-    assert "no data have such numbers" in audit.finding(agreed, "west", [-steps]).problem
+    assert "no data give such numbers" in audit.finding(agreed, "west", [-steps]).problem
     heavy = share_of(1.0, rows=11).steps(agreed.step)
-    assert "it counts 11 rows, and 10 are agreed" in audit.finding(agreed, "west", [heavy]).problem
+    assert "it counts 11 rows; at most 10 were agreed" in audit.finding(agreed, "west", [heavy]).problem
     assert not audit.finding(agreed, "west", [heavy, steps - heavy]).problem, "rounds add up"
 
 

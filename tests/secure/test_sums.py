@@ -179,7 +179,7 @@ def test_of_two_sums_of_a_round_too_few_can_open_both():
 def test_a_sum_needs_three_members_and_more_than_can_join_forces():
     with pytest.raises(SumRefused, match="at least 3 members, not 2"):
         terms_of(NAMES[:2])
-    with pytest.raises(SumRefused, match="2 of 3 members could together find out what the last one has"):
+    with pytest.raises(SumRefused, match="2 of 3 members could together learn the numbers of the last one"):
         terms_of(NAMES[:3], colluders=2)
     assert len(terms_of(NAMES, colluders=2).seats) == 4
     with pytest.raises(SumRefused, match="public key of its own"):

@@ -484,7 +484,9 @@ def test_a_stray_file_beside_the_protocol_is_named_and_files_of_the_study_are_no
     assert Study(tmp_path / "stay").problems == ()
     (tmp_path / "stay" / "patients.csv").write_text("age\n1\n")
     _, _, said = run("study", "status")
-    assert "Left alone: stay/patients.csv: no part of the study. Everybody who sees this folder can read it" in said
+    assert (
+        "Left alone: stay/patients.csv: not part of the study. Everybody with access to this folder can read it" in said
+    )
 
 
 def test_a_unit_of_a_column_that_is_not_used_is_noticed(run, tmp_path, rng):
@@ -494,7 +496,7 @@ def test_a_unit_of_a_column_that_is_not_used_is_noticed(run, tmp_path, rng):
     run("study", "new", "groups", "--model", "classes", "--sites", "north", "--units", "size=cm", "--rules", "usual")
     write_table(tmp_path / "north.csv", patients(rng, 60))
     assert (
-        "a unit for 'size', which is none of the columns used"
+        "a unit for 'size', which is not among the columns used"
         in run("study", "check", "north.csv", "--site", "north")[1]
     )
 

@@ -109,7 +109,7 @@ def check_prepared(model: Model, data: Any, rules: Rules, persons: Persons) -> N
     except NotDisclosed as error:
         raise NotDisclosed(f"{error} {PREPARE}" if "'other'" in str(error) else str(error)) from None
     if changed:
-        raise NotDisclosed(f"{changed[0]} This posterior does not know that yet. {PREPARE}")
+        raise NotDisclosed(f"{changed[0]} This posterior was fitted without that. {PREPARE}")
 
 
 PREPARE = "In Python, fit the model and the data that `db.disclosure.prepared` returns."

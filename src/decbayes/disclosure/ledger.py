@@ -144,7 +144,7 @@ class Ledger:
         from decbayes.privacy.accounting import Privacy
 
         if not approver.strip():
-            raise NotDisclosed("A budget needs the name of whoever sets it: --approve NAME.")
+            raise NotDisclosed("A budget needs the name of the person who sets it: --approve NAME.")
         spent = Spent(data_set, Privacy(epsilon, delta).epsilon, delta)
         self.append(Entry(today(), "", "", "", "", 0, approver, reason, private=spent))
 

@@ -103,7 +103,7 @@ def check_coefficients(model: Model, count: int, rules: Rules) -> None:
     if terms and count < rules.rows_per_coefficient * terms:
         raise NotDisclosed(
             f"{terms} coefficients of {count} persons: at least {rules.rows_per_coefficient:g} persons per coefficient "
-            "are needed, or single ones could be read from the file. Use fewer terms."
+            "are needed, or single persons could be identified from the file. Use fewer terms."
         )
 
 

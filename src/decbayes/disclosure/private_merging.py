@@ -108,7 +108,7 @@ def by_round(structure: Structure, releases: Sequence[Release]) -> list[list[Rel
         names = [one.site for one in sites if one.site]
         parts = [name for one in sites for name in one.ids]
         if len(set(names)) < len(names) or len(set(parts)) < len(parts):
-            raise NotPrivate(f"A site's release of round {number} is there twice.")
+            raise NotPrivate(f"Round {number} has two releases of one site.")
         if not check_one_round(sites).privacy.same_as(rounds[0][0].privacy):
             raise NotPrivate(f"Round {number} promises {sites[0].privacy}; round 0 promises {rounds[0][0].privacy}.")
     return rounds

@@ -81,7 +81,7 @@ def release(
 
 def check_approver(name: str) -> None:
     if not name.strip():
-        raise NotDisclosed("A release needs the name of whoever approves it: --approve NAME.")
+        raise NotDisclosed("A release needs the name of the person who approves it: --approve NAME.")
 
 
 def signed_bytes(manifest: Manifest) -> bytes:

@@ -55,7 +55,7 @@ class Rules:
             if field.type is int:
                 object.__setattr__(self, field.name, int(value))
         if self.least_outcome > self.least_cell:
-            raise InvalidRules("least_outcome cannot exceed least_cell: those with an outcome are among all.")
+            raise InvalidRules("least_outcome cannot exceed least_cell: persons with an outcome are part of the cell.")
         if self.least_observations < self.least_cell:
             raise InvalidRules(
                 f"least_observations ({self.least_observations}) cannot be below least_cell ({self.least_cell}): a "

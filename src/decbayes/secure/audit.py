@@ -127,7 +127,7 @@ class Finding:
 
     def __str__(self) -> str:
         counted = "" if self.share is None else f"{self.share.rows:,.0f} rows; "
-        return f"{self.member}: {counted}{self.problem or 'nothing that data could not have'}"
+        return f"{self.member}: {counted}{self.problem or 'consistent with data'}"
 
 
 def finding(agreement: Agreement, member: str, steps: Sequence[Integers]) -> Finding:
@@ -135,9 +135,11 @@ def finding(agreement: Agreement, member: str, steps: Sequence[Integers]) -> Fin
     try:
         share = Share.of_steps(agreement.anchor.structure, np.sum(steps, axis=0), agreement.step)
     except DecbayesError as error:
-        return Finding(member, None, f"no data have such numbers: {error}")
+        return Finding(member, None, f"no data give such numbers: {error}")
     if share.rows > agreement.most_rows * (1.0 + 1e-9):
-        return Finding(member, share, f"it counts {share.rows:,.0f} rows, and {agreement.most_rows:,.0f} are agreed.")
+        return Finding(
+            member, share, f"it counts {share.rows:,.0f} rows; at most {agreement.most_rows:,.0f} were agreed."
+        )
     return Finding(member, share, contradicted(share) or "")
 
 

@@ -193,7 +193,7 @@ def read_message(file: Path, terms: Terms) -> Message:
     """The message in a file, checked against the file's name and this sum."""
     name, _, kind = file.name.rpartition(".")
     if not file.is_file() or kind not in (*KINDS, *SHOWING) or name not in terms.seats:
-        raise InvalidFile("no file of this sum; it is left alone.")
+        raise InvalidFile("not a file of this sum; it is left alone.")
     if file.stat().st_size > 8 * terms.length + AROUND:
         raise InvalidFile("too long for a message of this sum; it is left alone.")
     message = message_from(file.read_bytes())

@@ -58,7 +58,7 @@ WAITED_FOR: dict[Kind, str] = {
     "masked": "masked contribution",
     "opening": "part of the opening",
     "consent": "consent to an audit",
-    "shown": "numbers in the clear, as was decided,",
+    "shown": "unmasked numbers, as decided,",
 }
 
 

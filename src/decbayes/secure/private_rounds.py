@@ -52,7 +52,7 @@ class PrivateAgreement(Agreement):
 
     def __post_init__(self) -> None:
         if self.anchor != Posterior.of_prior(self.anchor.structure):
-            raise SumRefused("Private releases begin at the prior, which no data have a part in.")
+            raise SumRefused("Private releases begin at the prior, which depends on no data.")
         if self.rounds != self.mechanism.rounds:
             name = type(model_for(self.anchor.structure)).__name__
             raise SumRefused(f"{name} divides its budget among {self.mechanism.rounds} rounds, not {self.rounds}.")

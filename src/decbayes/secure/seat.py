@@ -130,8 +130,8 @@ class Seat:
         """The seat that will never open this sum."""
         if "opening" in self.sent:
             raise SumRefused(
-                f"{self.name} has opened its part of this sum. Another sum without one of the members would show what "
-                "that member has, and is not begun. What was opened last stands."
+                f"{self.name} has opened its part of this sum. Another sum without one of the members would reveal "
+                "that member's numbers, and is not begun. The last open sum is final."
             )
         return replace(self, secrets=None, given_up=True)
 
@@ -232,7 +232,7 @@ def opened(terms: Terms, packets: Iterable[Message], openings: Iterable[Message]
         total += unmasked(terms, name, last, np.frombuffer(packet.body, dtype="<u8"))
     steps = total.view(np.int64)
     if max(int(steps.max()), -int(steps.min())) > terms.largest * len(terms.seats):
-        raise SumRefused("The sum is beyond what honest members can add up to: somebody has masked in another way.")
+        raise SumRefused("The sum is beyond what honest members can add up to: somebody has not followed the protocol.")
     return steps
 
 
@@ -242,7 +242,7 @@ def fits(terms: Terms, part: Message, masked: Message, about: bytes) -> bool:
 
 
 UNFIT = "The opening of {} does not belong to its masked numbers: begin again without it."
-UNFIT_PIECES = "The opening of {} is missing, and what the others have given away of it does not belong together."
+UNFIT_PIECES = "The opening of {} is missing, and the others' pieces of it do not fit together."
 
 
 def piece_of(terms: Terms, name: str, part: Message) -> bytes:

@@ -117,7 +117,7 @@ class Site:
         """The next sum for this member, started again without the named members if there are any."""
         history, named = history or self.folder.opened(), frozenset(without)
         if self.name in history.left_out:
-            raise SumRefused(f"The others have opened a sum without {self.name}, which has no part in it any more.")
+            raise SumRefused(f"The others have opened a sum without {self.name}, which no longer takes part.")
         if len(history.sums) == self.folder.agreement.rounds:
             if named - history.left_out:
                 raise SumRefused(

@@ -95,10 +95,12 @@ def check_seats(seats: Mapping[str, bytes], colluders: int) -> None:
     if any(len(key) != KEY_BYTES for key in seats.values()) or len(set(seats.values())) < len(seats):
         raise SumRefused(f"Each member needs a public key of its own, {KEY_BYTES} bytes, as `decbayes keygen` prints.")
     if len(seats) < FEWEST:
-        raise SumRefused(f"A sum needs at least {FEWEST} members, not {len(seats)}: of two, each learns the other's.")
+        raise SumRefused(
+            f"A sum needs at least {FEWEST} members, not {len(seats)}: of two, each would learn the other's."
+        )
     if len(seats) < colluders + 2:
         raise SumRefused(
-            f"{colluders} of {len(seats)} members could together find out what the last one has. At least "
+            f"{colluders} of {len(seats)} members could together learn the numbers of the last one. At least "
             f"{colluders + 2} members are needed, or fewer colluders must be assumed."
         )
 
@@ -149,15 +151,15 @@ def message_from(content: bytes) -> Message:
     try:
         return msgspec.msgpack.decode(content, type=Message)
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError):
-        raise SumRefused("it is damaged, or no message of a secure sum.") from None
+        raise SumRefused("it is damaged, or not a message of a secure sum.") from None
 
 
 def check_message(terms: Terms, message: Message, kind: Kind) -> None:
     """Refuse a message unless its seat has signed it for this sum and it has the right size."""
     if message.kind != kind:
-        raise SumRefused(f"a {message.kind} message is no {kind} message.")
+        raise SumRefused(f"a {message.kind} message is not a {kind} message.")
     if message.seat not in terms.seats:
-        raise SumRefused("it is from nobody in this sum.")
+        raise SumRefused("its sender is not a member of this sum.")
     if message.terms != terms.digest:
         raise SumRefused("it belongs to another sum: other members, another round, another anchor or another grid.")
     sizes = {

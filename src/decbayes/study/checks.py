@@ -110,7 +110,9 @@ def about_units(columns: Collection[str], units: Mapping[str, str]) -> Iterator[
     """Units of columns that are not used, usually a typing error."""
     for name in units:
         if name not in columns:
-            yield Statement("units", f"the protocol has a unit for '{name}', which is none of the columns used", "look")
+            yield Statement(
+                "units", f"the protocol has a unit for '{name}', which is not among the columns used", "look"
+            )
 
 
 def about_outcome(model: Model, data: Any) -> Iterator[Statement]:

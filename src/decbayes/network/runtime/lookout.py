@@ -73,7 +73,7 @@ class Lookout:
         for source, count in list(self._inbox.dropped_of.items()):
             if count >= FLOOD and source in self._agent.peers:
                 member = member_name(self._agent, source)
-                why = f"a flood: {count:,} messages found no room"
+                why = f"a flood: {count:,} messages were dropped"
                 self._log("shut_out", member=member, address=self._transport.shut_out(source), why=why)
         self._inbox.dropped_of.clear()
 

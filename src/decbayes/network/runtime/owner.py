@@ -213,7 +213,7 @@ class Owner:
             question, body = next_epoch(agent.pool, order.forgetting)
         elif order.kind == "show":
             if agent.pool.sums is None:
-                raise InvalidCharter("This group has no sums: every member's contribution is there to be read.")
+                raise InvalidCharter("This group has no sums: all contributions are visible.")
             question = agent.pool.sums.to_show(order.seats, order.round)
             self._record(question, order.approver)
         else:
@@ -227,7 +227,9 @@ class Owner:
         if not isinstance(question, Show) or agent.part is None or agent.seat not in question.seats:
             return
         if not approver.strip():
-            raise NotDisclosed("This site's numbers would leave unmasked: name whoever approves that, --approve NAME.")
+            raise NotDisclosed(
+                "This site's numbers would leave unmasked: name the person who approves that, --approve NAME."
+            )
         share, why = agent.part.own_share(question.terms), "what it has added to secure sums, as members have decided"
         words, where = in_words(agent.charter.model), f"group {agent.charter.group}: audit"
         entry = Entry(today(), where, share.posterior.digest, agent.seat, words, round(share.rows), approver, why)
@@ -243,7 +245,11 @@ class Owner:
             return f"settled: {settled.text} ({settled.name}), by the votes of {', '.join(settled.votes)}"
         if pending is None:
             trouble = self._agent.trouble
-            why = f"the store fails: {trouble}" if trouble else "something else was settled meanwhile: look at `status`"
+            why = (
+                f"the store fails: {trouble}"
+                if trouble
+                else "something else was settled meanwhile: see `decbayes status`"
+            )
             return f"not settled yet: {why}"
         needed = decisions.needed(pending.motion)
         count, seats = len(pending.votes), len(decisions.roster.sitting)
@@ -261,7 +267,7 @@ class Owner:
         def summary() -> str:
             new = decisions.settled.keys() - before
             overruled = len(new & decisions.overruled)
-            return f"taken in: {len(new)} resolutions settled by it" + (f", {overruled} overruled" if overruled else "")
+            return f"taken in: {len(new)} newly settled resolutions" + (f", {overruled} overruled" if overruled else "")
 
         return effects, summary
 
@@ -329,7 +335,7 @@ class Owner:
             raise NotDisclosed("Nothing waits for approval.")
         digest = waiting.posterior.digest
         if not digest.startswith(order.digest):
-            raise NotDisclosed(f"What waits now has the digest {digest[:12]}: look at it before you approve it.")
+            raise NotDisclosed(f"The version that awaits approval now has the digest {digest[:12]}: preview it first.")
         if not approval.proper:
             raise NotDisclosed("An approval needs a name of 1 to 100 characters, and a reason of at most 1,000.")
         ledger = ledger_of(self._store)

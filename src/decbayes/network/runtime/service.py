@@ -116,7 +116,7 @@ class Service:
         """
         shard = self.agent.shard_id(data)
         if shard in self._withdrawn:
-            self.log("skipped", shard=shard, why="it was withdrawn; `decbayes tell … observe` has it count again")
+            self.log("skipped", shard=shard, why="it was withdrawn; `decbayes tell … observe` makes it count again")
             return
         if self.agent.counts(shard):
             self.log("skipped", shard=shard, why="it counts already")

@@ -90,7 +90,7 @@ class Ledger:
         assert site.agent is not None
         pool, seen = site.agent.pool, self._seen[site.number]
         if site.agent.twin:
-            raise Violation(f"site {site.number} takes itself for two")
+            raise Violation(f"site {site.number} takes itself for a twin")
         if pool.records == seen.newest and pool.root == seen.root:
             return
         self._check_decisions(site, pool, seen)
@@ -250,16 +250,16 @@ def check_belief(
     """
     agents = {site.number: site.agent for site in sites if site.agent is not None}
     if any(agent.posterior() != before[number] for number, agent in agents.items()):
-        raise Violation("looking at a merge has changed it")
+        raise Violation("notes have changed a merge")
     beliefs = [agent.pool.believed() for agent in agents.values()]
     if len({belief.posterior.digest + belief.why for belief in beliefs}) > 1:
-        raise Violation("connected sites differ in how far they believe the same merge")
+        raise Violation("connected sites disagree on the calibration of the same merge")
     speaking = {agent.id for agent in agents.values() if agent.id not in ledger.traitors and not agent.retracted}
     counted = records_of(next(iter(agents.values())).pool)
     belief = beliefs[0]
     later = next(iter(agents.values())).charter.epoch is not None
     if not later and len(agents) > 1 and counted and counted.keys() <= speaking and (belief.why or belief.stale):
-        raise Violation(f"all have looked at the merge, and it is not calibrated: {belief.why}")
+        raise Violation(f"all members have published notes, but the merge is not calibrated: {belief.why}")
     check_deviations(next(iter(agents.values())).posterior(), belief.posterior)
 
 
@@ -293,7 +293,7 @@ def check_complete(site: "SimulatedSite", pool: Pool) -> None:
         raise Violation(f"the newest durable version of site {site.number} is not what counts")
     missing = site.shards.keys() - {*prior_shards(pool, site)}
     if record is None and missing:
-        raise Violation(f"site {site.number} has observed data that nobody has heard of")
+        raise Violation(f"site {site.number} has observed data that no site knows")
     if site.agent is not None and site.agent.retracted and not (record is not None and record.empty):
         raise Violation(f"site {site.number} has retracted its evidence, and it still counts")
     if record is not None and not record.header.closed and {*record.header.shards} != missing:

@@ -26,7 +26,7 @@ def check(charter: "Charter") -> None:
     if charter.epoch is not None and charter.epoch.prior.structure != charter.model.structure:
         raise InvalidCharter("The epoch's prior is a posterior of another model.")
     if charter.epoch is not None and not charter.epoch.counted.keys() <= charter.members.keys():
-        raise InvalidCharter("The epoch's prior counts shards of somebody who is not a member.")
+        raise InvalidCharter("The epoch's prior counts shards of a non-member.")
     if charter.rules.components != "model":
         check_components(charter)
     if charter.sums is not None or charter.anchor is not None or charter.privacy is not None:
@@ -34,10 +34,10 @@ def check(charter: "Charter") -> None:
     if charter.disclosure is not None and charter.rules.least_observations > 1:
         raise InvalidCharter("Where there are disclosure rules, least_observations is one of them: [disclosure].")
     if any("\n" in word for word in charter.vocabulary):
-        raise InvalidCharter("The vocabulary holds words with line breaks; its file has one word a line.")
+        raise InvalidCharter("The vocabulary has words with line breaks; its file has one word per line.")
     for text in (charter.group, charter.id, *charter.members):
         if not text or not text.isprintable():
-            raise InvalidCharter(f"{text!r} is not a name: names are not empty and hold printable characters only.")
+            raise InvalidCharter(f"{text!r} is not a name: names consist of printable characters, at least one.")
 
 
 def check_components(charter: "Charter") -> None:
@@ -67,11 +67,11 @@ def check_sums(charter: "Charter") -> None:
     for name, asked in lost.items():
         if asked:
             raise InvalidCharter(
-                f"Where only sums are opened, nobody sees what a single member has, so the rule {name} cannot be kept. "
+                f"Single contributions are invisible where only sums are opened, so the rule {name} cannot be applied.  "
                 "Leave it out, or publish contributions."
             )
     if charter.sums is None:
-        raise InvalidCharter("An anchor, and a promise of privacy, are for groups that open only sums.")
+        raise InvalidCharter("Only groups that open sums can have an anchor or a promise of privacy.")
     if charter.epoch is not None:
         raise InvalidCharter("Where only sums are opened there are no epochs: each round refines the one before it.")
     if charter.privacy is not None:
@@ -93,7 +93,7 @@ def check_privacy(charter: "Charter", sums: SumRules) -> None:
     except DecbayesError as error:
         raise InvalidCharter(str(error)) from None
     if charter.anchor is not None:
-        raise InvalidCharter("Private releases begin at the prior, which no data have a part in: leave the anchor out.")
+        raise InvalidCharter("Private releases begin at the prior, which depends on no data: leave out the anchor.")
     if sums.rounds != rounds:
         raise InvalidCharter(
             f"{charter.model_name} divides its budget among {rounds} rounds; the sums have {sums.rounds}."

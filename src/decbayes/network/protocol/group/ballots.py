@@ -81,9 +81,7 @@ def check_question(ballot: Ballot, decisions: Decisions) -> None:
                 if decisions.founding.sums is None or decisions.founding.privacy is not None:
                     raise Refused("decision", "only sums without noise can be shown.")
                 if list(seats) != sorted(set(seats)) or not {*seats} <= roster.sitting.keys():
-                    raise Refused(
-                        "decision", "those who are to show their numbers are not seats that count, each once."
-                    )
+                    raise Refused("decision", "the members to be shown must be distinct seats that count.")
     except Refused:
         raise
     except (msgspec.MsgspecError, DecbayesError) as error:
@@ -95,7 +93,7 @@ def check_words(words: tuple[str, ...], charter: Charter) -> None:
     if charter.sums is not None:
         raise Refused("decision", NO_WORDS)
     if list(words) != sorted(set(words)) or not words or not all(word.isprintable() for word in words):
-        raise Refused("decision", "the new words are not stated properly.")
+        raise Refused("decision", "the new words are not distinct, sorted and printable.")
     if not {*words} - {*charter.words}:
         raise Refused("decision", "all of these words count already.")
     _ = charter.with_words_of({**charter.words_added, b"": words}).model
@@ -105,13 +103,13 @@ def check_opening(question: Open, roster: Roster) -> None:
     """Refuse an epoch with parts of seats that do not count, or without shards that are already in the prior."""
     seats = [part.seat for part in question.parts]
     if seats != sorted(set(seats)) or not set(seats) <= roster.sitting.keys():
-        raise Refused("decision", "the parts of the prior are not those of seats that count, each once.")
+        raise Refused("decision", "the parts of the prior must be those of distinct seats that count.")
     stated = {part.seat: frozenset(part.shards) for part in question.parts}
     if any(not shards <= stated.get(seat, frozenset()) for seat, shards in roster.counted.items()):
         raise Refused("decision", "shards that are in the prior already are missing from the next one.")
     proper = all(list(part.shards) == sorted(set(part.shards)) and part.shards for part in question.parts)
     if not proper or not seats or any(min(part.observations, part.units) < 0 for part in question.parts):
-        raise Refused("decision", "the parts of the prior are not stated properly.")
+        raise Refused("decision", "the parts of the prior are malformed.")
 
 
 def check_votes(ballot: Ballot, roster: Roster) -> None:
@@ -120,7 +118,7 @@ def check_votes(ballot: Ballot, roster: Roster) -> None:
     for seat, vote in ballot.votes.items():
         check_vote(vote, ballot)
         if roster.sitting.get(seat) != vote.origin:
-            raise Refused("membership", f"{short(vote.origin)} did not vote for {seat!r} when this was put.")
+            raise Refused("membership", f"{short(vote.origin)} was not the key of {seat!r} when this was proposed.")
         if not vote.signed_by(roster.keys[vote.origin]):
             raise Refused("signature", f"{short(vote.origin)} has not signed this vote.")
 
@@ -128,6 +126,6 @@ def check_votes(ballot: Ballot, roster: Roster) -> None:
 def check_vote(vote: Vote, ballot: Ballot) -> None:
     header = vote.header
     if header.protocol != PROTOCOL or header.group != ballot.motion.group or header.motion != ballot.digest:
-        raise Refused("envelope", "a vote for something else.")
+        raise Refused("envelope", "a vote for another motion.")
     if not 1 <= header.number < 1 << 63:
         raise Refused("version", f"{header.number} is not the number of a vote.")

@@ -202,7 +202,7 @@ def obstacle(charter: Charter) -> str:
     if charter.rules.robust or charter.rules.share < 1.0:
         return "the merge is not the sum of what members contribute (rules `robust`, `share`)"
     if charter.epoch is not None:
-        return "data of earlier epochs are not looked at again"
+        return "data of earlier epochs are not read again"
     return ""
 
 

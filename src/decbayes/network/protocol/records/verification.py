@@ -262,7 +262,7 @@ def check_evidence(header: Header, seat: str, charter: Charter) -> None:
     """Refuse a header that claims more or less evidence than the charter allows."""
     limits, fewest = charter.limits, charter.least_observations
     if charter.sums is not None and header.shards:
-        raise Refused("rules", "a contribution that all can read, where only sums may be opened.")
+        raise Refused("rules", "an unmasked contribution in a group that opens only sums.")
     if len(header.shards) > limits.shards or len(header.marks) > len(header.shards):
         raise Refused("evidence", f"{len(header.shards):,} shards and {len(header.marks):,} marks.")
     if not header.shards and (header.observations or header.units or header.marks):
@@ -270,16 +270,15 @@ def check_evidence(header: Header, seat: str, charter: Charter) -> None:
     if header.shards and not fewest <= header.observations <= limits.observations:
         raise Refused(
             "evidence",
-            f"{header.observations:,} observations; the charter has a least of {fewest:,} and a most of "
-            f"{limits.observations:,}.",
+            f"{header.observations:,} observations; the charter allows {fewest:,} to {limits.observations:,}.",
         )
     least, most = charter.model.units_of_one(limits.units)
     if not least * header.observations <= header.units <= most * header.observations:
         raise Refused("evidence", f"{header.units:,} {charter.model.unit}s in {header.observations:,} observations.")
     if charter.counted.get(seat, frozenset()).intersection(header.shards):
-        raise Refused("evidence", "a shard that is in the epoch's prior already.")
+        raise Refused("evidence", "a shard that is already in the epoch's prior.")
     if header.closed and header.shards:
-        raise Refused("evidence", "a retraction holds nothing.")
+        raise Refused("evidence", "a retraction must be empty.")
 
 
 def check_consistency(header: Header, posterior: Posterior, charter: Charter) -> None:

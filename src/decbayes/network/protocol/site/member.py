@@ -242,7 +242,7 @@ class Member:
         """Publish the evidence that awaits approval, if it has this digest."""
         waiting = self.awaiting
         if waiting is None or waiting.posterior.digest != digest:
-            return [Report("not_published", {"why": "another version waits for approval by now; look at it first"})]
+            return [Report("not_published", {"why": "another version awaits approval now; preview it first"})]
         self._publisher.approve(approval)
         return self._publisher.publish()
 
@@ -263,7 +263,7 @@ class Member:
         ballot = self.pool.decisions.named(name)
         if ballot is None:
             some = ", ".join(sorted(ballot.name for ballot in self.pool.decisions.pending.values())) or "none"
-            raise InvalidCharter(f"'{name}' does not name one motion; pending are: {some}.")
+            raise InvalidCharter(f"'{name}' does not identify one motion. Pending: {some}.")
         if not ballot.settled:
             self._check_epoch(ballot)
         return self._vote(ballot)

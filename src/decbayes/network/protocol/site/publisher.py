@@ -249,7 +249,7 @@ def standing_of(key: bytes, pool: Pool) -> str:
     if seat is None:
         return "this agent's key has no seat in the group yet: members decide on it (`decbayes charter propose add`)"
     if not seat.present:
-        return f"the members have removed '{seat.name}': its contribution does not count any more. {READMIT}"
+        return f"the members have removed '{seat.name}': its contribution no longer counts. {READMIT}"
     if key in roster.void:
         return "this agent's key has signed two things under one number, and is excluded: its seat needs a new key"
     return (

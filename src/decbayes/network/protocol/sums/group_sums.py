@@ -164,7 +164,7 @@ class Sums:
         except SumRefused as error:
             raise Refused("sum", str(error)) from None
         if len(self.chains) >= MOST_CHAINS and not chain.begun:
-            raise Refused("budget", "sums over more sets of members than are kept in mind.")
+            raise Refused("budget", "sums over too many sets of members.")
         return chain, Packet(chain.after, message)
 
     def _check_showing(self, chain: Chain, gathered: Gathered, message: Message) -> None:

@@ -314,18 +314,18 @@ class Participation:
 
 
 EARLIER = (
-    "It holds sums of an earlier version, which cannot continue. Found a new group (`decbayes charter new`), "
-    "over the same members: sums of both over different ones would show who is in only one of them"
+    "It holds sums of an earlier version, which cannot continue. Found a new group (`decbayes charter new`) with the "
+    "same members: with others, the difference between both groups' sums would reveal data"
 )
 LOST = (
     "others know messages of this member's sums that its store does not: the store was lost, or is an old copy. Its "
     "seat needs a new key (`decbayes charter propose rotate`)"
 )
 OTHERS = (
-    "this agent has opened a sum over other members than there are now: some are new, or have new keys. What was "
-    "opened last stands"
+    "this agent has opened a sum over other members than the current ones: some are new or have new keys. The last "
+    "open sum is final"
 )
 HALF = (
-    "this agent has opened its part of a sum that another member has not opened. A sum without that member would show "
-    "what it has: bring it back with its store; else what was opened last stands"
+    "this agent has opened its part of a sum that another member has not opened. A sum without that member would "
+    "reveal its numbers: bring it back with its store; otherwise the last open sum is final"
 )

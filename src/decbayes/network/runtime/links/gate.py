@@ -163,7 +163,7 @@ class Gate:
             back = asyncio.create_task(copy(inner[0], outer[1]))
             await asyncio.wait([pump, back], return_when="FIRST_COMPLETED")
         except TimeoutError:
-            self.refused[caller.address, "it said too little in time"] += 1
+            self.refused[caller.address, "it sent too little in time"] += 1
         except NoRoom:
             pass
         except (OSError, ssl.SSLError) as error:

@@ -157,7 +157,7 @@ class Gatekeeper:
         """Restart the program; False if it does not listen."""
         self._passed.clear()
         self._process.wait()
-        self.refusals.append("the gate in front of this agent has ended, and is started again")
+        self.refusals.append("the gate of this agent has ended and is restarted")
         try:
             self._begin()
         except TransportFailed:

@@ -92,7 +92,7 @@ class Question:
         self._query, self._key, self._seal = query, f"{own_key}/{self.text}", seal
         self._token = seal.open(bytes(query.attachment or b""), self.text)
         if len(self._token) != TOKEN_BYTES or not tokens.new(self._token):
-            raise Refused("replay", "a question that was asked before.")
+            raise Refused("replay", "a repeated question.")
 
     def answer(self, payload: bytes, description: dict[str, Any]) -> None:
         attachment = self._closed(json.dumps(description).encode(), "description")

@@ -178,7 +178,7 @@ class Transport:
         """Open a sealed message; Refused if it is forged or a replay."""
         content = self._seal.open(sealed, key)
         if not self._heard.new(sealed[:NONCE_BYTES]):
-            raise Refused("replay", "a message that was heard before.")
+            raise Refused("replay", "a message that was received before.")
         return content
 
     def _on_token(self, sample: "Sample") -> None:

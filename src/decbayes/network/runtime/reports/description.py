@@ -268,7 +268,7 @@ def neighbour_of(agent: Agent, peer: Peer, address: str) -> dict[str, Any]:
 
 def release_text(theirs: str, ours: str) -> str:
     """Why two versions of decbayes should not be in one group; empty if they may."""
-    update = "update all agents, as other versions may merge to other bits"
+    update = "update all agents, because merges of other versions may differ in their last bits"
     return f"runs decbayes {theirs}, this agent {ours}: {update}" if other_release(theirs, ours) else ""
 
 
@@ -290,7 +290,7 @@ def problems(status: Mapping[str, Any], charter: str) -> list[str]:
     waits = status.get("awaiting_approval")
     texts = {
         f"this agent does not count: {status.get('revoked')}": status.get("revoked"),
-        f"its posterior counts wrongly, report this: {wrong_accounts(status)}": wrong_accounts(status),
+        f"its posterior is counted wrongly, please report this: {wrong_accounts(status)}": wrong_accounts(status),
         TWIN: status.get("twin"),
         f"its store fails: {status.get('trouble')}": status.get("trouble"),
         f"its charter is another one ({status.get('charter')} instead of {charter})": status.get("charter") != charter,
@@ -309,7 +309,7 @@ def problems(status: Mapping[str, Any], charter: str) -> list[str]:
     wrong += [f"{neighbour_name(n)} {n['differs']}" for n in neighbours if n.get("differs")]
     wrong += [f"{neighbour_name(n)} has not shown which member it is" for n in neighbours if n.get("member") is None]
     wrong += [
-        f"{address} opens more connections than are let in ({count:,} closed in ten seconds): block it in the firewall"
+        f"{address} opens more connections than are allowed ({count:,} closed in ten seconds): block it in the firewall"
         for address, count in status.get("crowded", {}).items()
     ]
     wrong += [f"{who} {flag}" for who, member in members.items() for flag in member.get("flags", ())]

@@ -144,7 +144,7 @@ SENTENCES = {
     "refused": "refused ({reason}): {text}",
     "dropped": "{messages:,} messages were dropped",
     "unguarded": "{why}",
-    "crowded": "{address} opens more connections than are let in; {connections:,} were closed",
+    "crowded": "{address} opens more connections than are allowed; {connections:,} were closed",
 }
 
 

@@ -88,13 +88,16 @@ def lines(status: Status) -> Iterator[str]:
     members = status.get("members", {})
     yield from gauge("decbayes_neighbours", "Neighbours that are linked.", [({}, len(status.get("neighbours", ())))])
     behind = sum(bool(neighbour.get("behind")) for neighbour in status.get("neighbours", ()))
-    yield from gauge("decbayes_neighbours_behind", "Neighbours that hold another set.", [({}, behind)])
+    yield from gauge("decbayes_neighbours_behind", "Neighbours with another set of records.", [({}, behind)])
     for name, about in (("waiting", "Own contribution is not published."), ("twin", "Another agent has this key.")):
         yield from gauge(f"decbayes_{name}", about, [({}, int(bool(status.get(name))))])
     approval = int(bool(status.get("awaiting_approval")))
-    yield from gauge("decbayes_awaiting_approval", "Own contribution waits for somebody's approval.", [({}, approval)])
+    yield from gauge("decbayes_awaiting_approval", "Own contribution awaits approval.", [({}, approval)])
     yield from gauge("decbayes_store_failing", "The store fails.", [({}, int(bool(status.get("trouble"))))])
-    for key, about in (("observations", "What a member has published."), ("shards", "How many shards that is.")):
+    for key, about in (
+        ("observations", "Observations that a member has published."),
+        ("shards", "Shards that a member has published."),
+    ):
         values = [({"member": name}, member[key]) for name, member in members.items() if key in member]
         yield from gauge(f"decbayes_member_{key}", about, values)
     decisions = status.get("decisions", {})

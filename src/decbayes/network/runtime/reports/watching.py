@@ -213,7 +213,7 @@ def changes(before: Posterior, alignment: Alignment) -> Iterator[tuple[str, str]
             how = "split off from" if event.kind == "split" else "joined"
             yield event.kind, f"component {number} has {how} component {other} ({event.share:.0%} of it)"
         elif event.kind == "born":
-            yield event.kind, f"component {number} is {'another one now' if number in gone else 'new'}"
+            yield event.kind, f"component {number} is {'replaced' if number in gone else 'new'}"
         elif event.kind == "gone" and number not in born:
             yield event.kind, f"component {number} is gone"
 

@@ -66,11 +66,11 @@ DROP_LAPSED = "DELETE FROM ballots WHERE NOT settled AND after <> ?"
 Item = TypeVar("Item")
 DAMAGED = (
     "It is damaged, or not a decbayes store. If it is a store, move it away and start with a new one: the agent "
-    "will get back from its neighbours what it has published, and all that they know."
+    "will get all published contributions back from its neighbours, including its own."
 )
 RESTART = (
-    "Stop the agent, put the file back if you have it, and start again: without it the agent will hear from its "
-    "neighbours what it has published."
+    "Stop the agent, put the file back if you have it, and start again: without it the agent will get its published "
+    "contribution back from its neighbours."
 )
 ACCESS = "Check that it is a file, and who may write to it and to its folder."
 SPACE = "Free some space, or check the disk."
