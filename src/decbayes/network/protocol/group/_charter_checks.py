@@ -67,7 +67,7 @@ def check_sums(charter: "Charter") -> None:
     for name, asked in lost.items():
         if asked:
             raise InvalidCharter(
-                f"Single contributions are invisible where only sums are opened, so the rule {name} cannot be applied.  "
+                f"Where only sums are opened, single contributions are invisible: the rule {name} cannot be applied. "
                 "Leave it out, or publish contributions."
             )
     if charter.sums is None:
