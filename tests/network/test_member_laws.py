@@ -149,7 +149,7 @@ def test_votes_are_cast_once_by_whoever_sits():
     persist_first(agent, agent.propose(Remove("agent 2")), disk)
     (pending,) = agent.pool.decisions.pending.values()
     assert agent.vote(pending.name) == [], "it has voted"
-    with pytest.raises(InvalidCharter, match="does not identify one motion. Pending: "):
+    with pytest.raises(InvalidCharter, match=r"does not identify one motion\. Pending: "):
         agent.vote("zz")
     with pytest.raises(InvalidCharter, match="The others would refuse it"):
         agent.propose(Remove("nobody"))
