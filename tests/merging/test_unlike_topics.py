@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 from test_grouping import posterior
-from test_votes import half_g, settled
+from test_votes import half_g, slot_weights
 
 from decbayes.merging.base.canonical import canonical_order
 from decbayes.merging.robust import _likeness
@@ -40,7 +40,7 @@ def test_what_one_site_has_in_the_place_of_what_nearly_all_know_is_compared_with
     odd = int(kinds.argmax())
     slots = np.array([2, 0, 1])[kinds]  # the first slot is the second topic, the middle one the odd topic
     lost, tolerance = np.linspace(0.1, 0.9, len(kinds)), np.linspace(1.0, 2.0, len(kinds))
-    before = replace(settled(group, slots, np.ones(len(kinds)), 3), lost=lost, tolerance=tolerance)
+    before = replace(slot_weights(group, slots, np.ones(len(kinds)), 3), lost=lost, tolerance=tolerance)
     found = without_doubtful_slots(before)
     known = 2 * sites - 1
     assert before.coverage == pytest.approx(known / (2 * sites + 1))
@@ -73,7 +73,7 @@ def test_a_vote_is_taken_in_place_of_an_alignment_if_it_is_selective_and_more_ar
     labels = np.array([like(row, 0.0) for row in group.rows[0]])
     weights = np.ones(len(labels))
     weights[: int(np.ceil(silenced))] -= min(silenced, 1.0)
-    voted = settled(group, labels, weights, 2 + further)
+    voted = slot_weights(group, labels, weights, 2 + further)
     aligned = ballot._aligned(replace(voted, weights=np.ones(len(labels)), slots=2), 2)
     assert len(labels) - 1.0 > aligned.votes.sum() + 0.5 > len(labels) - 9.0
     found = ballot._aligned(voted, 2)

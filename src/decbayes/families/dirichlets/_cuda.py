@@ -72,37 +72,13 @@ class GpuDirichletTotals:
         components, longest = len(sent.starts), np.int32(sent.longest)
         kept, wrong = xp.empty((len(slots), sent.longest, 2)), xp.empty(len(slots), dtype=np.int32)
         now, gains = (self._alpha, self._table), xp.empty((len(slots), components))
-        self._launch(
-            "take_out",
-            len(slots),
-            places,
-            held,
-            *sent.places,
-            sent.data,
-            self._columns,
-            longest,
-            self._start,
-            self._added,
-            self._outside,
-            *now,
-            kept,
-            wrong,
-        )
-        self._launch(
-            "place_gains",
-            len(slots) * components,
-            places,
-            np.int32(components),
-            *sent.places,
-            sent.data,
-            sent.sums,
-            xp.asarray(self._totals_without(rows, slots, current)),
-            self._columns,
-            *now,
-            wrong,
-            gains,
-        )
-        self._launch("put_back", len(slots), places, held, *sent.places, self._columns, longest, kept, *now)
+        width, entries = self._columns, (*sent.places, sent.data)
+        before = self._start, self._added, self._outside
+        self._launch("take_out", len(slots), places, held, *entries, width, longest, *before, *now, kept, wrong)
+        totals = xp.asarray(self._totals_without(rows, slots, current))
+        added = np.int32(components), *entries, sent.sums, totals, width
+        self._launch("place_gains", len(slots) * components, places, *added, *now, wrong, gains)
+        self._launch("put_back", len(slots), places, held, *sent.places, width, longest, kept, *now)
         return np.asarray(self._device.to_host(gains))
 
     def objective(self) -> float:

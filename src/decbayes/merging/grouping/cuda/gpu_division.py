@@ -110,31 +110,10 @@ class GpuCounts:
         xp, (count, slots), width = self._xp, shares.shape, self._sparse.width
         scales, received = xp.empty(self._sparse.size), xp.empty((count, slots))
         total, likelihoods = xp.empty((width, slots)), xp.empty(count)
-        self._device.launch(
-            KERNELS,
-            "divide_rows",
-            count,
-            ROW_THREADS,
-            *self._rows,
-            shares,
-            profiles,
-            scales,
-            received,
-            likelihoods,
-            shared_bytes=8 * slots * ROW_THREADS // WARP,
-            SLOTS=slots,
-        )
-        self._device.launch(
-            KERNELS,
-            "divide_columns",
-            -(-width * WARP // COLUMN_THREADS),
-            COLUMN_THREADS,
-            *self._by_column,
-            np.int32(width),
-            shares,
-            profiles,
-            scales,
-            total,
-            SLOTS=slots,
-        )
+        launch, state = self._device.launch, (shares, profiles, scales)
+        row_results, shared_bytes = (received, likelihoods), 8 * slots * ROW_THREADS // WARP
+        rows = *self._rows, *state, *row_results
+        launch(KERNELS, "divide_rows", count, ROW_THREADS, *rows, shared_bytes=shared_bytes, SLOTS=slots)
+        columns, blocks = (*self._by_column, np.int32(width), *state, total), -(-width * WARP // COLUMN_THREADS)
+        launch(KERNELS, "divide_columns", blocks, COLUMN_THREADS, *columns, SLOTS=slots)
         return Divided(received, total, likelihoods)

@@ -140,26 +140,15 @@ class GpuSlotSearch:
         sizes = [len(visit) for visit in visits]
         size, team = sum(sizes), 1 if halving else min(TEAM, self._device.processors)
         placed, values = send(labels.astype(np.int32)), xp.empty((len(visits), slots))
+        order = send(np.concatenate(visits)), send(np.append(0, np.cumsum(sizes)).astype(np.int32))
+        numbers = [np.int32(number) for number in (team, slots, self._width, halving, most, ASIDES)]
+        gains, seen = xp.empty((size, slots)), xp.full((size, slots), -1, dtype=np.int32)
+        waiting = xp.zeros(len(visits), dtype=np.uint32)
+        arguments = *self._rows, self._alone, *order, *numbers, np.float64(SURE), np.float64(LEAST_GAIN), waiting
+        results, shared = (*buffers, gains, seen, placed, values), shared_bytes(max(sizes), slots)
+        blocks, together = team * len(visits), team > 1
         self._device.launch(
-            KERNELS,
-            "climb",
-            team * len(visits),
-            THREADS,
-            *self._rows,
-            self._alone,
-            send(np.concatenate(visits)),
-            send(np.append(0, np.cumsum(sizes)).astype(np.int32)),
-            *(np.int32(number) for number in (team, slots, self._width, halving, most, ASIDES)),
-            np.float64(SURE),
-            np.float64(LEAST_GAIN),
-            xp.zeros(len(visits), dtype=np.uint32),
-            *buffers,
-            xp.empty((size, slots)),
-            xp.full((size, slots), -1, dtype=np.int32),
-            placed,
-            values,
-            shared_bytes=shared_bytes(max(sizes), slots),
-            together=team > 1,
+            KERNELS, "climb", blocks, THREADS, *arguments, *results, shared_bytes=shared, together=together
         )
         return self._device.to_host(placed).astype(np.intp), np.asarray(self._device.to_host(values))
 
