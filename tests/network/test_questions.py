@@ -85,7 +85,7 @@ def test_an_answer_to_another_question_is_none():
 def test_a_question_that_was_recorded_is_not_answered_again():
     tokens = Once(MOST_TOKENS)
     asking, *_ = asked(tokens=tokens)
-    with pytest.raises(Refused, match="asked before"):
+    with pytest.raises(Refused, match="a repeated question"):
         Question(Query("status", asking.attachment), "ask/me", SEAL, tokens)
     with pytest.raises(Refused, match="secret"):
         Question(Query("posterior", asking.attachment), "ask/me", SEAL, tokens)

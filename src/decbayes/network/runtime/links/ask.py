@@ -110,7 +110,7 @@ class MemberForm(msgspec.Struct):
     flags: list[Any] = []
 
 
-class GroupsForm(msgspec.Struct):
+class GroupsForm(msgspec.Struct, frozen=True):
     largest: float = 0
     share: float = 0
     members: float = 0
