@@ -74,11 +74,9 @@ def values_of(cells: Sequence[str]) -> NDArray[Any]:
 
 
 def parquet_frame(path: Path) -> Frame:
-    table = parquet_table(path)
-    plain = [column.cast(column.type.value_type) if is_dictionary(column) else column for column in table.columns]
-    return {name: column.to_numpy() for name, column in zip(table.column_names, plain, strict=True)}
-
-
-def is_dictionary(column: Any) -> bool:
-    """Whether Arrow stores the column's categories separately."""
-    return str(column.type).startswith("dictionary")
+    frame, table = {}, parquet_table(path)
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        # Arrow may store categories separately.
+        coded = str(column.type).startswith("dictionary")
+        frame[name] = (column.cast(column.type.value_type) if coded else column).to_numpy()
+    return frame

@@ -10,7 +10,7 @@ import re
 import warnings
 import zlib
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -280,20 +280,16 @@ def read_arrays(path: Path, columns: Sequence[str]) -> Observations:
     with np.load(path, allow_pickle=False) as stored:
         names = tuple(map(str, stored["vocab"])) if "vocab" in stored else ()
         if "indptr" in stored:
-            return Observations(csr_from(stored), names)
+            if "format" in stored:
+                check_csr(stored["format"])
+            parts = stored["data"], stored["indices"], stored["indptr"]
+            return Observations(csr_array(parts, shape=tuple(stored["shape"])), names)
         arrays = [name for name in stored.files if name != "vocab"]
         if len(arrays) != 1:
             raise InvalidData(
                 f"it holds {len(arrays)} arrays ({', '.join(arrays)}); one, or a sparse matrix, is expected."
             )
         return Observations(stored[arrays[0]], names)
-
-
-def csr_from(stored: Mapping[str, Any]) -> csr_array:
-    if "format" in stored:
-        check_csr(stored["format"])
-    parts = stored["data"], stored["indices"], stored["indptr"]
-    return csr_array(parts, shape=tuple(stored["shape"]))
 
 
 def check_csr(kind: Any) -> None:

@@ -113,9 +113,10 @@ class Effects:
             change = changed_shares(mean, covariance, side, place, per / design.units[place])
             for topic, (share, then, deviation) in enumerate(zip(*change, strict=True)):
                 ratio, width = then / share, np.exp(reach * deviation)
-                row = {"topic": topic, "name": names[topic], "term": label, "per": per, "share": share, "then": then}
-                rows.append(row | {"ratio": ratio, "low": ratio / width, "high": ratio * width})
-        return [{key: as_plain(value) for key, value in row.items()} for row in rows]
+                row: Row = {"topic": topic, "name": names[topic], "term": label, "per": per}
+                numbers = {"share": share, "then": then, "ratio": ratio, "low": ratio / width, "high": ratio * width}
+                rows.append({**row, **{name: float(number) for name, number in numbers.items()}})
+        return rows
 
     def plain(self) -> dict[str, Any]:
         """As JSON has it."""
@@ -133,10 +134,6 @@ class Effects:
             return cls(plan, {str(site): Message.of_plain(part, side) for site, part in stored["sites"].items()})
         except (KeyError, TypeError, ValueError, AttributeError, InvalidStructure):
             raise InvalidData("This does not hold effects on topics, as `decbayes prevalence` writes them.") from None
-
-
-def as_plain(value: Any) -> Any:
-    return float(value) if isinstance(value, np.floating) else value
 
 
 def changed_shares(mean: Array, covariance: Array, side: int, place: int, step: float) -> tuple[Array, Array, Array]:
@@ -264,7 +261,9 @@ def effects(
     points = coded(frame, plan.columns)
     complete = np.flatnonzero((Documents(counts, topics).words > 0) & ~np.isnan(points).any(axis=1))
     persons = persons.checked(counts.shape[0]).taken(complete)
-    points = without_rare_categories(plan, points[complete], least, persons)
+    points = points[complete]
+    if least and len(points):
+        _, points, _ = pooled(points, plan.columns, persons.counts, [least], agreed=True, predictors=True)
     prepared = Prepared(Documents(counts[complete], topics), plan.design.matrix(points))
     check_enough(len(complete), prepared.design.shape[1], least, persons)
     previous = given if given is not None and site in given.messages else None
@@ -278,13 +277,6 @@ def effects(
     number = 0 if previous is None else 1 + max(message.round for message in previous.messages.values())
     likelihood, spread = prepared.quadratic(coefficients, expansion), prepared.spread(expansion, persons)
     return Effects(plan, {site: Message(len(complete), number, likelihood, spread)})
-
-
-def without_rare_categories(plan: Plan, points: Array, least: int, persons: Persons) -> Array:
-    """Coded covariates without categories of too few persons."""
-    if not least or not len(points):
-        return points
-    return pooled(points, plan.columns, persons.counts, [least], agreed=True, predictors=True)[1]
 
 
 def check_enough(documents: int, coefficients: int, least: int, persons: Persons) -> None:

@@ -208,7 +208,12 @@ class Clusters(Model):
     def assign(self, posterior: Posterior, data: Any) -> Array:
         """(N, K): the probability that each observation belongs to each component."""
         check_structure(posterior, self.structure_for(posterior), "posterior")
-        return np.concatenate([self._assign(posterior, points) for points in in_blocks(self._open(data))])
+        blocks = []
+        for points in in_blocks(self._open(data)):
+            emissions = self.emissions.seeing(points)
+            scores = emissions.features(points) @ coefficients(emissions, posterior.natural)
+            blocks.append(np.asarray(softmax(scores, axis=1)))
+        return np.concatenate(blocks)
 
     @completed
     def log_predictive(self, posterior: Posterior, data: Any, held: Any = None) -> Array:
@@ -318,10 +323,6 @@ class Clusters(Model):
 
     def _open(self, data: Any) -> Points:
         return open_points(self.opened(data), self.points)
-
-    def _assign(self, posterior: Posterior, points: Array) -> Array:
-        emissions = self.emissions.seeing(points)
-        return np.asarray(softmax(emissions.features(points) @ coefficients(emissions, posterior.natural), axis=1))
 
     def _starts(self, points: int) -> tuple[Start, ...]:
         """The kinds of starts, in turn. With few points either kind meets poor optima, so both are tried."""

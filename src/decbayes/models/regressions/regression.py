@@ -22,7 +22,6 @@ from decbayes.models.regressions._estimates import Estimates, ratio_text
 from decbayes.models.regressions._settings import RegressionSettings
 from decbayes.models.regressions.messages.first_broadcasts import FirstBroadcasts
 from decbayes.models.regressions.robust_errors import RobustErrors
-from decbayes.models.regressions.rows.table import Rows
 from decbayes.models.regressions.varying.climb import FACTOR, Climb, Problem
 from decbayes.models.regressions.varying.half_cauchy import HalfCauchy
 from decbayes.models.regressions.varying.site_deviations import SiteDeviations
@@ -343,7 +342,9 @@ class Regression(RegressionSettings):
             points = self.table.points(data, target=False)[:size].copy()
         else:
             points = np.column_stack([self.table.made_up(size, rng), self._deviations.made_up(size, rows)])
-        linear, noise = self._drawn_linear(parameters, self.table.rows(points, every=True), points, rng)
+        levels, (coefficients, noise) = self.table.rows(points, every=True), self.outcome.drawn(parameters[FACTOR])
+        linear = levels.matrix @ coefficients + levels.offset / self.target_units[0]
+        linear = linear + noise * self._deviations.drawn(parameters, levels, points, rng)
         self._draw_outcome(points, linear, noise, rng)
         return points, linear
 
@@ -351,11 +352,3 @@ class Regression(RegressionSettings):
         """Write an outcome into each row, given the linear predictors of all its levels."""
         unit, zero = self.target_units
         points[:, self.table.target_place] = zero + unit * self.outcome.draw(linear, noise, rng)
-
-    def _drawn_linear(
-        self, parameters: Mapping[str, Any], rows: Rows, points: Array, rng: np.random.Generator
-    ) -> tuple[Array, float]:
-        """The linear predictor of each row, with draws for its site; and the standard deviation of the noise."""
-        coefficients, noise = self.outcome.drawn(parameters[FACTOR])
-        linear = rows.matrix @ coefficients + rows.offset / self.target_units[0]
-        return linear + noise * self._deviations.drawn(parameters, rows, points, rng), noise

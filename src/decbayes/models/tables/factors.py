@@ -97,10 +97,7 @@ def emissions(model: "Tabular") -> Emissions:
         columns = {name: column for name, column in model.columns.items() if factor_of(column) == factor}
         if columns:
             places = tuple(place for place, name in enumerate(model.columns) if name in columns)
-            labels = [label for name, column in columns.items() for label in entry_labels(name, column)]
+            entries = [(name, entry) for name, column in columns.items() for entry in column.entries]
+            labels = [f"{name}={entry}" if entry else name for name, entry in entries]
             parts.append(Part(factor.name, *factor.part(model, columns), places, tuple(labels)))
     return Emissions(tuple(parts))
-
-
-def entry_labels(name: str, column: Column) -> list[str]:
-    return [f"{name}={entry}" if entry else name for entry in column.entries]

@@ -49,7 +49,8 @@ class Predicting(OfTexts):
         Without `held` it is the variational bound, a lower bound on the document's log-likelihood.
         """
         if held is None:
-            return self._document_bounds(posterior, data)
+            check_structure(posterior, self.structure_for(posterior), "posterior")
+            return self._predict(posterior, as_counts(data, len(self.vocabulary)))[1]
         shares, counts = self.assign(posterior, data), as_counts(held, len(self.vocabulary))
         if len(shares) != len(counts):
             raise InvalidData(f"{len(shares)} documents are observed, but words of {len(counts)} are held out.")
@@ -99,10 +100,6 @@ class Predicting(OfTexts):
         infer = Inference(Topics(np.ascontiguousarray(alpha.T), alpha.sum(axis=1)), steps)
         names = tuple(f"topic_{k}" for k in range(len(alpha)))
         return Transform(names, lambda data: infer(checked_matrix(data, words)), known=tokens_of)
-
-    def _document_bounds(self, posterior: Posterior, data: Any) -> Array:
-        check_structure(posterior, self.structure_for(posterior), "posterior")
-        return self._predict(posterior, as_counts(data, len(self.vocabulary)))[1]
 
     def _predict(self, posterior: Posterior, counts: Counts) -> tuple[Array, Array]:
         """γ of each document and its part of the bound, given the posterior's topics."""

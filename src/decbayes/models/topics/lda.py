@@ -17,7 +17,6 @@ from decbayes.models.core.ascent import Ascent, Fit, OnPass, fit_best, fit_of, p
 from decbayes.models.core.component_search import ComponentSearch, check_number, known_number
 from decbayes.models.core.counts import Counts, as_counts, words_in_order
 from decbayes.models.core.information import Tally
-from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.points import check_fit, of_own_posterior
 from decbayes.models.core.settings import LOCAL, Method, Number
 from decbayes.models.topics._fitting import (
@@ -34,7 +33,7 @@ from decbayes.models.topics._fitting import (
 )
 from decbayes.models.topics._moves import ExpectedCounts, TopicMoves
 from decbayes.models.topics._passes import Steps
-from decbayes.models.topics._prediction import PREDICTION_STEPS, PREDICTION_TOLERANCE, Predicting
+from decbayes.models.topics._prediction import PREDICTION_STEPS, PREDICTION_TOLERANCE
 from decbayes.models.topics.document_prior import (
     CONCENTRATION,
     FAMILIES,
@@ -44,7 +43,7 @@ from decbayes.models.topics.document_prior import (
     factors,
     tallied,
 )
-from decbayes.models.topics.rare_words import evened, shares_by_frequency, shares_by_topics, spread, unnamed
+from decbayes.models.topics.rare_words import HidingRareWords, with_topics
 from decbayes.models.topics.word_prior import (
     FIRST,
     check_topics,
@@ -58,7 +57,7 @@ from decbayes.structure import CoupledSet, Structure
 
 
 @dataclass(frozen=True)
-class LatentDirichletAllocation(Predicting):
+class LatentDirichletAllocation(HidingRareWords):
     """Documents mix topics, θ_d ~ Dirichlet(document_prior); topics mix words, β_k ~ Dirichlet(topic_prior).
 
     `document_prior` is a number, or "learn": each fit then finds one number per topic, and a merge learns them from all
@@ -286,7 +285,7 @@ class LatentDirichletAllocation(Predicting):
 
     def overstepped(self, before: Posterior, after: Posterior) -> Posterior:
         """Go half as far again as the refit, word by word: the blur of a merge disappears slowly, as in EM."""
-        return self._with_topics(after, led_on(before.contribution["topics"], after.contribution["topics"]))
+        return with_topics(after, led_on(before.contribution["topics"], after.contribution["topics"]))
 
     def draw(
         self,
@@ -308,79 +307,6 @@ class LatentDirichletAllocation(Predicting):
         """Topics over the same words merge on common priors."""
         same_words = first.labels == second.labels
         return "merge on common priors: --topic-prior learn --document-prior 0.1" if same_words else ""
-
-    def presence(self, posterior: Posterior, data: Any, persons: Persons = EACH) -> Array:
-        """The expected number of documents, or authors, with at least one word of a topic."""
-        return persons.present(self.assign(posterior, data) * self.units(data)[:, None])
-
-    def documents_with(self, data: Any, persons: Persons = EACH) -> Array:
-        """The number of documents, or of authors, with each word of the vocabulary."""
-        counts = as_counts(self.opened(data), len(self.vocabulary)).loaded()
-        words, width = np.asarray(counts.columns, dtype=np.int64), len(counts.words)
-        if persons.numbers is not None:
-            authors = np.repeat(np.unique(persons.numbers, return_inverse=True)[1].reshape(-1), counts.lengths())
-            words = np.unique(authors * width + words) % width
-        having = np.zeros(len(self.vocabulary))
-        having[counts.words] = np.bincount(words, minlength=width)
-        return having
-
-    def restricted(self, data: Any, structure: Structure) -> Any:
-        """Counts of the structure's words only."""
-        words = structure.labels["topics"]
-        if tuple(words) == tuple(self.vocabulary):
-            return data
-        places = {word: place for place, word in enumerate(self.vocabulary)}
-        return csr_array(self.opened(data))[:, [places[word] for word in words]]
-
-    def times_in(self, data: Any) -> Array:
-        """How often each word of the vocabulary occurs."""
-        counts = as_counts(self.opened(data), len(self.vocabulary))
-        times = np.zeros(len(self.vocabulary))
-        times[counts.words] = counts.frequencies
-        return times
-
-    def rare_hidden(
-        self,
-        posterior: Posterior,
-        data: Any,
-        least: int,
-        frequency: Any = (),
-        others: Posterior | None = None,
-        persons: Persons = EACH,
-    ) -> Posterior:
-        """Spread the counts of rare words over all rare and absent words: by the others' topics, or by public
-        frequency.
-
-        The result depends only on the total number of these words in the documents, not on which of them occur.
-        """
-        documents = self.documents_with(data, persons)
-        rare = documents < least
-        topics = csr_array(posterior.contribution["topics"])
-        if not topics[:, np.flatnonzero(rare)].sum():
-            return posterior
-        # A single rare word could not be hidden among others.
-        rare[np.argsort(documents, kind="stable")[:least]] = True
-        if others is None:
-            shares = shares_by_frequency(frequency, len(rare), least)
-        else:
-            (alpha,) = Dirichlet().columns(others.natural["topics"])
-            shares = shares_by_topics(alpha, topics.sum(axis=1), least)
-        return self._with_topics(posterior, spread(topics, rare, shares))
-
-    def rare_unnamed(self, data: Any, least: int, persons: Persons = EACH) -> Any:
-        opened = self.opened(data)
-        return unnamed(opened, self.documents_with(opened, persons) < least)
-
-    def rare_evened(
-        self, posteriors: Sequence[Posterior], data: Any, least: int, persons: Persons = EACH
-    ) -> list[Posterior]:
-        rare = self.documents_with(data, persons) < least
-        return [
-            self._with_topics(posterior, evened(posterior.contribution["topics"], rare)) for posterior in posteriors
-        ]
-
-    def _with_topics(self, posterior: Posterior, topics: csr_array) -> Posterior:
-        return replace(posterior, contribution={**posterior.contribution, "topics": topics})
 
     @of_own_posterior
     def tally(self, posterior: Posterior) -> Tally:

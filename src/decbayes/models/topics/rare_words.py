@@ -1,7 +1,8 @@
 """Words that few documents have: fits that cannot tell them apart, and topics that do not reveal which occur."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,92 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import pdtr
 
-from decbayes.families import Array
+from decbayes.families import Array, Dirichlet
 from decbayes.inputs.documents import counted_blocks, moved
 from decbayes.inputs.filed import FileMatrix
+from decbayes.models.core.counts import as_counts
+from decbayes.models.core.persons import EACH, Persons
+from decbayes.models.topics._prediction import Predicting
+from decbayes.posterior import Posterior
+from decbayes.structure import Structure
 
 Mask = NDArray[np.bool_]
+
+
+class HidingRareWords(Predicting):
+    """A topic model that hides words of few documents before anything leaves the site."""
+
+    def presence(self, posterior: Posterior, data: Any, persons: Persons = EACH) -> Array:
+        """The expected number of documents, or authors, with at least one word of a topic."""
+        return persons.present(self.assign(posterior, data) * self.units(data)[:, None])
+
+    def documents_with(self, data: Any, persons: Persons = EACH) -> Array:
+        """The number of documents, or of authors, with each word of the vocabulary."""
+        counts = as_counts(self.opened(data), len(self.vocabulary)).loaded()
+        words, width = np.asarray(counts.columns, dtype=np.int64), len(counts.words)
+        if persons.numbers is not None:
+            authors = np.repeat(np.unique(persons.numbers, return_inverse=True)[1].reshape(-1), counts.lengths())
+            words = np.unique(authors * width + words) % width
+        having = np.zeros(len(self.vocabulary))
+        having[counts.words] = np.bincount(words, minlength=width)
+        return having
+
+    def restricted(self, data: Any, structure: Structure) -> Any:
+        """Counts of the structure's words only."""
+        words = structure.labels["topics"]
+        if tuple(words) == tuple(self.vocabulary):
+            return data
+        places = {word: place for place, word in enumerate(self.vocabulary)}
+        return csr_array(self.opened(data))[:, [places[word] for word in words]]
+
+    def times_in(self, data: Any) -> Array:
+        """How often each word of the vocabulary occurs."""
+        counts = as_counts(self.opened(data), len(self.vocabulary))
+        times = np.zeros(len(self.vocabulary))
+        times[counts.words] = counts.frequencies
+        return times
+
+    def rare_hidden(
+        self,
+        posterior: Posterior,
+        data: Any,
+        least: int,
+        frequency: Any = (),
+        others: Posterior | None = None,
+        persons: Persons = EACH,
+    ) -> Posterior:
+        """Spread the counts of rare words over all rare and absent words: by the others' topics, or by public
+        frequency.
+
+        The result depends only on the total number of these words in the documents, not on which of them occur.
+        """
+        documents = self.documents_with(data, persons)
+        rare = documents < least
+        topics = csr_array(posterior.contribution["topics"])
+        if not topics[:, np.flatnonzero(rare)].sum():
+            return posterior
+        # A single rare word could not be hidden among others.
+        rare[np.argsort(documents, kind="stable")[:least]] = True
+        if others is None:
+            shares = shares_by_frequency(frequency, len(rare), least)
+        else:
+            (alpha,) = Dirichlet().columns(others.natural["topics"])
+            shares = shares_by_topics(alpha, topics.sum(axis=1), least)
+        return with_topics(posterior, spread(topics, rare, shares))
+
+    def rare_unnamed(self, data: Any, least: int, persons: Persons = EACH) -> Any:
+        opened = self.opened(data)
+        return unnamed(opened, self.documents_with(opened, persons) < least)
+
+    def rare_evened(
+        self, posteriors: Sequence[Posterior], data: Any, least: int, persons: Persons = EACH
+    ) -> list[Posterior]:
+        rare = self.documents_with(data, persons) < least
+        return [with_topics(posterior, evened(posterior.contribution["topics"], rare)) for posterior in posteriors]
+
+
+def with_topics(posterior: Posterior, topics: csr_array) -> Posterior:
+    return replace(posterior, contribution={**posterior.contribution, "topics": topics})
 
 
 def spread(topics: Any, rare: Mask, shares: Array) -> csr_array:

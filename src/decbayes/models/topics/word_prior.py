@@ -46,7 +46,7 @@ def learned_topic_prior(posteriors: Iterable[Posterior], start: float = FIRST) -
     counts = [posterior.contribution["topics"] for posterior in posteriors]
     values = np.concatenate([stored(part)[stored(part) > 0.0] for part in counts])
     totals = np.concatenate([np.asarray(part.sum(axis=1)).ravel() for part in counts])
-    return round_to(fixed_point(values, totals, counts[0].shape[1], start), DIGITS)
+    return float(f"{fixed_point(values, totals, counts[0].shape[1], start):.{DIGITS}g}")
 
 
 def fixed_point(values: Array, totals: Array, words: int, eta: float) -> float:
@@ -58,10 +58,6 @@ def fixed_point(values: Array, totals: Array, words: int, eta: float) -> float:
         if abs(eta - before) <= TOLERANCE * before:
             break
     return eta
-
-
-def round_to(value: float, digits: int) -> float:
-    return float(f"{value:.{digits}g}")
 
 
 def checked_topic_prior(given: Any) -> None:

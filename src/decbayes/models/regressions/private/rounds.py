@@ -117,7 +117,7 @@ class RegressionMechanism(Mechanism):
         heft = (self.radius**2 / np.maximum((rows.matrix**2).sum(axis=1), self.radius**2))[:, None]
         unit = rows.matrix / self.radius
         parts = [
-            heft / len_of(rows.observation)[:, None],
+            heft / np.bincount(rows.observation)[rows.observation, None],
             *([] if squares is None else [heft * squares[:, None]]),
             heft * (slope / self.scores.steepest)[:, None] * unit,
             heft * (weight / self.scores.heaviest)[:, None] * packed(unit[:, :, None] * unit[:, None, :]),
@@ -207,11 +207,6 @@ def check_private(model: "Regression") -> None:
         raise NotPrivate(f"{kind} with terms that vary from site to site has no private release. Leave out `varying`.")
     if model.weights:
         raise NotPrivate(f"A row that counts often is not one person: {kind} with weights has no private release.")
-
-
-def len_of(observation: Any) -> Array:
-    """The number of rows of each row's observation."""
-    return np.asarray(np.bincount(observation)[observation], dtype=np.float64)
 
 
 def by_observation(statistics: Array, observation: Any, count: int) -> Array:
