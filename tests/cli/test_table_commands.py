@@ -107,8 +107,8 @@ def test_a_regression_names_what_it_lacks_and_scores_of_one_target_compare(run, 
     for said, told in (
         ("--formula visit~age", "There is no column 'visit' to predict; the columns are age, ward, visits, walk."),
         ("--target visit", "There is no column 'visit' to predict; the columns are age, ward, visits, walk."),
-        ("--target visits --by walk", "nothing is said to vary: name it with `varying`"),
-        ("--formula visits~age+walk --varying intercept --by walk", "can be no column of the regression"),
+        ("--target visits --by walk", "no term varies: name terms with `varying`"),
+        ("--formula visits~age+walk --varying intercept --by walk", "cannot also be a column of the regression"),
     ):
         status, _, errors = run(f"fit linear-regression a.csv {said} -o a.posterior")
         assert (status, told in errors) == (2, True), errors

@@ -117,7 +117,7 @@ def test_recipes_say_how_texts_become_words():
     [
         ({"tokens": "("}, "not a regular expression"),
         ({"tokens": r"\w*"}, "must match one word"),
-        ({"tokens": "(a)(b)"}, "one group at most"),
+        ({"tokens": "(a)(b)"}, "at most one group"),
         ({"tokens": "a" * 501}, "at most 500"),
         ({"ngrams": 0}, "ngrams are 1 to 5"),
         ({"ngrams": True}, "ngrams are 1 to 5"),

@@ -50,7 +50,7 @@ def test_it_predicts_with_a_posterior_that_says_the_dimension(case):
 
 
 def test_where_the_dimension_is_needed_and_unknown_one_line_says_what_to_do(case):
-    with pytest.raises(InvalidStructure, match=r"Give `dimension`, or take `model.for_data\(data\)`") as error:
+    with pytest.raises(InvalidStructure, match=r"Give `dimension`, or use `model.for_data\(data\)`") as error:
         _ = case[0].structure
     assert "\n" not in str(error.value)
 

@@ -168,7 +168,7 @@ def test_files_have_sequences_in_a_column(tmp_path, rng):
 
 def test_nothing_of_a_sequence_can_be_held_out(model, drawn):
     posterior, sequences = drawn
-    with pytest.raises(InvalidData, match="whole ones"):
+    with pytest.raises(InvalidData, match="whole sequences"):
         model.log_predictive(posterior, sequences, sequences)
 
 

@@ -55,7 +55,7 @@ def linear(*, columns=(), **settings):
 
 REGRESSIONS = {
     "weights that are no column": (lambda: linear(weights="w"), "needs a column 'w'"),
-    "weights of yes or no": (lambda: linear(weights="y"), "no column of numbers"),
+    "weights of yes or no": (lambda: linear(weights="y"), "must be a column of numbers"),
     "nothing to predict from": (
         lambda: db.LinearRegression("t", columns={"t": "real"}, intercept=False),
         "needs an intercept",
@@ -83,9 +83,9 @@ REGRESSIONS = {
         lambda: db.HiddenMarkov.from_frame(FRAME, sequences="nobody", states=2),
         "no column 'nobody'",
     ),
-    "times below zero": (lambda: predicted(times=[-1.0]), "from 0 on"),
-    "no times": (lambda: predicted(times=[]), "from 0 on"),
-    "times in rows": (lambda: predicted(times=[[1.0]]), "from 0 on"),
+    "times below zero": (lambda: predicted(times=[-1.0]), "at least 0"),
+    "no times": (lambda: predicted(times=[]), "at least 0"),
+    "times in rows": (lambda: predicted(times=[[1.0]]), "at least 0"),
     "events that are counts": (
         lambda: SURVIVAL.fit(np.column_stack([[2.0, 0.0], [1.0, 1.0], [3.0, 4.0]])),
         "must be yes or no",

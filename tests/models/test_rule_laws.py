@@ -59,9 +59,9 @@ def _parts(text):
     [
         ("bs(x, df=3)", ""), ("bs(x, df=2)", "from 3 to 50"), ("bs(x, df=50)", ""), ("bs(x, df=51)", "from 3 to 50"),
         ("bs(x, df=1, degree=1)", ""), ("bs(x, df=0, degree=1)", "from 1 to 50"), ("ns(x, df=1)", ""),
-        ("ns(x, df=0)", "from 1 to 50"), ("bs(x, df=five)", "of the form bs"), ("bs(x, df='five')", "whole number"),
-        ("bs(x, knots=(9.0, 9.0))", "knots rise"), ("bs(x, knots=(16.0,))", "knots rise"),
-        ("ns(x, bounds=(12.0, 9.0))", "knots rise"), ("bs(x, bounds=9.0)", "bounds are numbers"),
+        ("ns(x, df=0)", "from 1 to 50"), ("bs(x, df=five)", "of the form bs"), ("bs(x, df='five')", "integer"),
+        ("bs(x, knots=(9.0, 9.0))", "knots must increase"), ("bs(x, knots=(16.0,))", "knots must increase"),
+        ("ns(x, bounds=(12.0, 9.0))", "knots must increase"), ("bs(x, bounds=9.0)", "bounds must be numbers"),
         ("poly(x, 0)", "poly"), ("C(x)", "categorical column"), ("C(w, ref='z')", "z"), ("log(w)", "no numbers"),
         ("log(q)", "needs a column 'q'"), ("I(x +)", "not a formula"), ("I(x if z else n)", "more than a formula"),
         ("I(True * x)", "more than a formula"), ("log(x, z)", "more than a formula"), ("I(x % z)", "more than"),

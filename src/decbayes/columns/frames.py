@@ -46,7 +46,7 @@ def column_in(frame: Any, name: str) -> Any:
     """One column as the frame has it."""
     keys = [key for key in keys_in(frame) if str(key) == name]
     if len(keys) > 1:
-        raise InvalidData(f"There are {len(keys)} columns called '{name}'; each needs a name of its own.")
+        raise InvalidData(f"There are {len(keys)} columns called '{name}'; each needs its own name.")
     return frame[keys[0]]
 
 

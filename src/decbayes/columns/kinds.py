@@ -292,7 +292,7 @@ class Gaussian(Column):
     def __post_init__(self) -> None:
         check_numbers(self, positive=("scale",))
         if self.resolution < 0:
-            raise InvalidStructure(f"resolution must not be negative, as {self.resolution!r} is.")
+            raise InvalidStructure(f"resolution must not be negative; it is {self.resolution!r}.")
 
     def coded(self, values: Raw) -> Array:
         coded = as_numbers(values)

@@ -93,7 +93,7 @@ def large_csv(path: Path, columns: Sequence[str]) -> Observations:
     rows = csv_rows(path)
     first = [cell.strip() for cell in next(rows, [])]
     if not first:
-        raise InvalidData("it holds blank lines only.")
+        raise InvalidData("it holds only blank lines.")
     named, kept, chosen = named_columns(first, columns)
     blocks = in_batches(rows if named else chain([first], rows), ROWS)
 

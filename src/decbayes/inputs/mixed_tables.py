@@ -45,7 +45,7 @@ def read_frame(path: Path, columns: Sequence[str] = ()) -> Frame:
 def csv_frame(path: Path) -> Frame:
     rows = list(csv_rows(path))
     if not rows:
-        raise InvalidData("it holds blank lines only.")
+        raise InvalidData("it holds only blank lines.")
     names = [cell.strip() for cell in rows[0]]
     if all(is_number(name) for name in names):
         raise InvalidData("its first line is all numbers; a table begins with the names of its columns.")

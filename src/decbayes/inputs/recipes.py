@@ -192,11 +192,11 @@ def check(recipe: Recipe) -> None:
     wrong = [name for name, kind in kinds.items() if not isinstance(getattr(recipe, name), kind)]
     if wrong or isinstance(recipe.ngrams, bool) or not 1 <= recipe.ngrams <= MOST_NGRAMS:
         raise InvalidStructure(
-            f"A recipe's {wrong[0] if wrong else 'ngrams'} is not right: ngrams are 1 to {MOST_NGRAMS}, tokens and "
-            "tokenizer are texts, lower is true or false."
+            f"A recipe's {wrong[0] if wrong else 'ngrams'} is invalid: ngrams are 1 to {MOST_NGRAMS}, tokens and "
+            "tokenizer are strings, lower is true or false."
         )
     if recipe.tokenizer and recipe.tokens != "words":
-        raise InvalidStructure("A tokenizer takes the place of an expression for tokens; give one of them.")
+        raise InvalidStructure("A tokenizer replaces the expression for tokens; give only one of them.")
     if recipe.tokenizer and not re.fullmatch(r"[\w.]+:[\w.<>]+", str(recipe.tokenizer)):
         raise InvalidStructure("A tokenizer is named MODULE:FUNCTION, such as jieba:lcut.")
     check_expression(NAMED.get(recipe.tokens, recipe.tokens))
@@ -213,8 +213,8 @@ def check_expression(expression: str) -> None:
         ) from None
     if compiled.groups > 1 or compiled.match("") is not None:
         raise InvalidStructure(
-            "The expression for tokens must match one word or more characters, and hold one group at most; "
-            "(?:…) groups without counting."
+            "The expression for tokens must match at least one character, and have at most one group; "
+            "(?:…) does not count."
         )
 
 

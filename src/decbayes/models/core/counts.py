@@ -252,7 +252,7 @@ def check_shape(shape: tuple[int, ...], vocabulary: int) -> None:
 def check_columns(matrix: csr_array, vocabulary: int) -> None:
     if matrix.nnz and not 0 <= matrix.indices.min() <= matrix.indices.max() < vocabulary:
         raise InvalidData(
-            f"The counts name the word number {matrix.indices.max()}; the vocabulary has {vocabulary} words."
+            f"The counts refer to word number {matrix.indices.max()}; the vocabulary has {vocabulary} words."
         )
 
 

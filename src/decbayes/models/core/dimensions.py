@@ -40,7 +40,7 @@ class OfPoints(Model):
         if not self.dimension:
             raise InvalidStructure(
                 f"This {type(self).__name__} does not know yet how many columns the data have. Give `dimension`, or "
-                "take `model.for_data(data)`."
+                "use `model.for_data(data)`."
             )
         return self.dimension
 
@@ -78,5 +78,5 @@ def dimension_of(data: Any) -> int:
         return dimension_of(next(iter(data), ()))
     shape: tuple[int, ...] = data.shape if hasattr(data, "shape") else as_numbers(data).shape
     if not shape or shape == (0,):
-        raise InvalidData("No observation says how many columns there are: give the model its `dimension`.")
+        raise InvalidData("There are no observations to count the columns of: give the model its `dimension`.")
     return prod(shape[1:])

@@ -205,7 +205,7 @@ def symmetric(slopes: Array, root: Array) -> Array:
 def finite_root(variance: Array) -> tuple[Array, Array]:
     """The root of a factor's covariance and its inverse; refused if infinite."""
     if not np.isfinite(variance).all():
-        raise NotCalibrated("A factor's variances are too large to be computed with.")
+        raise NotCalibrated("A factor's variances are too large to compute with.")
     return root_and_inverse(variance)
 
 
@@ -223,7 +223,7 @@ def slope(
             ends.append(flat_contribution(contributed(Posterior.from_natural(posterior.structure, natural))))
         except InvalidPosterior:
             raise NotCalibrated(
-                f"'{factor}' is at the edge of what it can be, and its effect cannot be tried. "
+                f"'{factor}' is at the edge of its domain, so its effect cannot be computed. "
                 "Calibrate with method='bootstrap'."
             ) from None
     return np.asarray((ends[0] - ends[1]) / (2.0 * step))

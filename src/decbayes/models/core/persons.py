@@ -68,7 +68,7 @@ class Persons:
             largest = int(np.unique(numbers, return_counts=True)[1].max(initial=0))
             if largest > most:
                 raise InvalidData(
-                    f"A person has {largest} rows, and rows_per_person is {most}. State the largest number."
+                    f"A person has {largest} rows, and rows_per_person is {most}. Set it to the largest number of rows."
                 )
 
     def total(self, observations: int) -> int:

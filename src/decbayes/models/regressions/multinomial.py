@@ -322,7 +322,7 @@ class MultinomialRegression(Regression):
         column = known_columns(self.columns).get(self.target)
         entries = () if column is None else column.entries
         if len(entries) < 2 or not isinstance(column, Categorical):
-            raise InvalidStructure(f"The target '{self.target}' is to be a categorical column.")
+            raise InvalidStructure(f"The target '{self.target}' must be a categorical column.")
         reference = self.reference or entries[0]
         if reference not in entries:
             raise InvalidStructure(f"There is no level '{reference}' in '{self.target}' to compare with.")
@@ -373,7 +373,7 @@ class MultinomialRegression(Regression):
 
     def risks(self, posterior: Posterior, data: Any) -> Risks:
         raise NotCalibrated(
-            "Levels without an order have no concordance. `decbayes score` says how well levels are predicted."
+            "Unordered levels have no concordance. `decbayes score` measures how well levels are predicted."
         )
 
     def _draw_outcome(self, points: Array, linear: Array, noise: float, rng: np.random.Generator) -> None:

@@ -187,7 +187,7 @@ class OrderedRegression(Regression):
         entries = () if column is None else column.entries
         if len(entries) < 3:
             raise InvalidStructure(
-                f"The target '{self.target}' is to be a categorical column with three or more levels."
+                f"The target '{self.target}' must be a categorical column with three or more levels."
             )
         ordered = names_of(levels=self.levels or ()) or entries
         if sorted(ordered) != sorted(entries):

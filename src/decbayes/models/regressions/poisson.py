@@ -34,7 +34,7 @@ class PoissonOutcome(Generalized):
 
     def check_targets(self, name: str, targets: Array) -> None:
         if not ((targets >= 0) & (targets == np.rint(targets))).all():
-            raise InvalidData(f"The target '{name}' must be a whole number from 0 on in every row.")
+            raise InvalidData(f"The target '{name}' must be a count (0, 1, 2, …) in every row.")
 
     def expectations(self, targets: Array, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
         rate = np.exp(np.minimum(mean + 0.5 * variance, MOST))

@@ -202,7 +202,7 @@ class Regression(RegressionSettings):
 
     def log_likelihoods(self, parameters: Mapping[str, Any], data: Any) -> Iterator[Array]:
         if self.varying:
-            raise NotCalibrated("Coefficients that vary between sites are no draws of the posterior: leave them out.")
+            raise NotCalibrated("The posterior has no draws of coefficients that vary: leave `varying` out.")
         points, (unit, zero) = self.points(data), self.target_units
         self._targets(points)
         family, values = self.outcome.family, parameters[FACTOR]
@@ -315,7 +315,7 @@ class Regression(RegressionSettings):
         """
         estimates = Estimates(self, posterior, level)
         if not self.varying:
-            raise InvalidData("Nothing varies from site to site in this regression; `varying` says what does.")
+            raise InvalidData("Nothing varies between sites in this regression: name terms with `varying`.")
         effects, groups = self._deviations.given(posterior, data)
         return estimates.effects(effects, groups, self.table.group_names(data, (groups.sites, groups.numbers)))
 

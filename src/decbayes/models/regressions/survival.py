@@ -176,7 +176,7 @@ class SurvivalRegression(Regression):
                 "sites with `decbayes columns DATA --formula …`, or state --cuts and --rate."
             )
         if not events.total:
-            raise InvalidData("No site has as many events as may be shown. State --cuts and --rate.")
+            raise InvalidData("No site has enough events to show. State --cuts and --rate.")
         return replace(self, cuts=events.cuts, rate=events.rate)
 
     @classmethod
@@ -223,7 +223,7 @@ class SurvivalRegression(Regression):
         check_level(level)
         until = np.asarray(self.cuts if times is None else times, dtype=np.float64)
         if until.ndim != 1 or not len(until) or not (until >= 0).all():
-            raise ValueError("times are numbers from 0 on.")
+            raise ValueError("times must be numbers, at least 0.")
         points = self.table.points(data, target=False)
         rows = self.table.rows(points, every=True)
         mean, covariance = self.outcome.moments(posterior.natural[FACTOR])

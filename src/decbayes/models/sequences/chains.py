@@ -259,7 +259,7 @@ class Sequential(Tabular):
         nameless = sum(map(is_missing, names))
         if nameless:
             raise InvalidData(
-                f"{nameless:,} of {len(names):,} rows lack '{self.sequences}', which says their sequence."
+                f"{nameless:,} of {len(names):,} rows lack '{self.sequences}', which identifies their sequence."
             )
         return names
 

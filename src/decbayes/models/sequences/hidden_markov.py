@@ -188,7 +188,7 @@ class HiddenMarkov(Sequential):
         from decbayes.kernels.forward_backward import filtered
 
         if held is not None:
-            raise InvalidData("A score of sequences is about whole ones; nothing of them can be held out.")
+            raise InvalidData("Scores are for whole sequences: no part of them can be held out.")
         steps = self.steps(data)
         totals = np.zeros(len(steps.ends))
         filtered(*self._predictive(posterior, steps), totals)

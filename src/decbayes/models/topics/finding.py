@@ -41,7 +41,7 @@ def find(
     """
     asked = [bool(words), like is not None, document is not None]
     if sum(asked) != 1:
-        raise InvalidData("Name words, or a topic that others are to be like, or a document: one of the three.")
+        raise InvalidData("Give words, a topic to compare with, or a document: exactly one of the three.")
     quality = Quality(posterior)
     if words:
         scores = by_words(quality, words)

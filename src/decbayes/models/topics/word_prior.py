@@ -179,7 +179,7 @@ def on_priors(posterior: Posterior, topic_prior: Any, document_prior: Any) -> Po
 
     before = LatentDirichletAllocation.from_structure(posterior.structure)
     if before.agreed is not None:
-        raise InvalidStructure("The prior is what earlier data have taught, and holds them: it is not to be changed.")
+        raise InvalidStructure("The prior contains what earlier data have taught, so it cannot be changed.")
     settings = {"topic_prior": topic_prior, "document_prior": document_prior}
     model = replace(before, **{name: value for name, value in settings.items() if value is not None})
     parts = {name: part for name, part in posterior.contribution.items() if name in model.structure.families}

@@ -299,7 +299,7 @@ def mentioned_in(known: Sequence[str], part: str, term: str) -> list[str]:
         return [part]
     if not CALL.fullmatch(part):
         raise InvalidStructure(
-            f"The term '{term}' needs a column '{part}', which there is not. Terms are names of columns, functions "
+            f"The term '{term}' needs a column '{part}', which does not exist. Terms are names of columns, functions "
             "such as log(x), or several joined by ':'. Compute any other term as a column first."
         )
     name_pattern = re.compile(

@@ -137,7 +137,7 @@ def check_tree(
 
 def check_number(name: str, text: str, columns: Mapping[str, Column]) -> None:
     if name not in columns:
-        raise InvalidStructure(f"'{text}' needs a column '{name}', which there is not.")
+        raise InvalidStructure(f"'{text}' needs a column '{name}', which does not exist.")
     if columns[name].flag:
         raise InvalidStructure(f"'{text}': the column '{name}' holds no numbers.")
 

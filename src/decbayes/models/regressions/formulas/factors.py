@@ -263,7 +263,7 @@ def levels_of(text: str, columns: Mapping[str, Column]) -> Factor:
         raise InvalidStructure(f"'{text}' needs a categorical column; make it one with its kind.")
     levels, reference = columns[name].entries, str(given.get("ref", columns[name].entries[0]))
     if reference not in levels:
-        raise InvalidStructure(f"'{text}': '{name}' has no such level as its reference.")
+        raise InvalidStructure(f"'{text}': '{name}' has no such reference level.")
     return Levels(f"C({quoted(name)}, ref={reference!r})", name, columns[name], levels.index(reference))
 
 
@@ -323,7 +323,7 @@ def basis_of(kind: str, text: str, columns: Mapping[str, Column]) -> Factor:
     check_number(name, text, columns)
     degree, column = given.get("degree", 2 if kind == "poly" else 3), columns[name]
     if not isinstance(degree, int) or not 1 <= degree <= 9:
-        raise InvalidStructure(f"'{text}': a degree is a whole number from 1 to 9.")
+        raise InvalidStructure(f"'{text}': the degree must be an integer from 1 to 9.")
     if kind == "poly":
         return Basis(f"poly({quoted(name)}, {degree})", name, column, polynomials(degree))
     zero, unit = column.zero_and_unit
@@ -344,14 +344,14 @@ def spline_ends(
         stated = [float(knot) for knot in np.atleast_1d(given["knots"])] if "knots" in given else None
         low, high = (float(end) for end in given.get("bounds", (zero - REACH * unit, zero + REACH * unit)))
     except (TypeError, ValueError):
-        raise InvalidStructure(f"'{text}': df is a whole number, knots and bounds are numbers.") from None
+        raise InvalidStructure(f"'{text}': df must be an integer; knots and bounds must be numbers.") from None
     if not fewest <= size <= 50:
-        raise InvalidStructure(f"'{text}': df is a whole number from {fewest} to 50.")
+        raise InvalidStructure(f"'{text}': df must be an integer from {fewest} to 50.")
     usual = zero + unit * ndtri(np.arange(1, size - fewest + 1) / (size - fewest + 1))
     knots = stated if stated is not None else [float(f"{knot:.4g}") for knot in usual]
     low, high = (end if "bounds" in given else float(f"{end:.4g}") for end in (low, high))
     if not (np.diff([low, *knots, high]) > 0).all():
-        raise InvalidStructure(f"'{text}': knots rise, and lie between the bounds {low:g} and {high:g}.")
+        raise InvalidStructure(f"'{text}': knots must increase and lie between the bounds {low:g} and {high:g}.")
     return knots, [low, high]
 
 

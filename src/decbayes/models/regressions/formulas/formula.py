@@ -190,7 +190,7 @@ class Reader:
     def everything(self) -> list[Term]:
         terms = self.sum()
         if self.place < len(self.tokens):
-            raise InvalidStructure(f"'{self._next()}' has no meaning where it stands in '{self.text}'.")
+            raise InvalidStructure(f"'{self._next()}' makes no sense where it is in '{self.text}'.")
         names = {(name,) for bar in self.bars for name in bar.names}
         return [term for term in terms if term not in names] if "." in self.tokens else terms
 
@@ -238,7 +238,7 @@ class Reader:
             times = self._next()
             if not times.isdigit() or not 1 <= int(times) <= 9:
                 raise InvalidStructure(
-                    "A power in a formula is a whole number from 1 to 9; write I(x**2) for a square."
+                    "A power in a formula must be an integer from 1 to 9; write I(x**2) for a square."
                 )
             self.place += 1
             first = terms

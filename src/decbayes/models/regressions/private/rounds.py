@@ -206,7 +206,7 @@ def check_private(model: "Regression") -> None:
     if model.varying:
         raise NotPrivate(f"{kind} with terms that vary from site to site has no private release. Leave out `varying`.")
     if model.weights:
-        raise NotPrivate(f"A row that counts often is not one person: {kind} with weights has no private release.")
+        raise NotPrivate(f"A weighted row is not one person: {kind} with weights has no private release.")
 
 
 def by_observation(statistics: Array, observation: Any, count: int) -> Array:

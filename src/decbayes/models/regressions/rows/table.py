@@ -84,7 +84,7 @@ class Table:
         object.__setattr__(self, "terms", terms)
         object.__setattr__(self, "intercept", bool(self.intercept) and self.baseline is None)
         if self.weights and self.columns[self.weights].flag:
-            raise InvalidStructure(f"The weights '{self.weights}' are no column of numbers.")
+            raise InvalidStructure(f"The weights '{self.weights}' must be a column of numbers.")
         _ = self.added  # raises now if it is not numeric
         written = dict(zip(self.terms, self.design.canonical, strict=True))
         object.__setattr__(self, "terms", tuple(written.values()))
@@ -95,7 +95,7 @@ class Table:
         if not self.design.labels:
             raise InvalidStructure("A regression needs an intercept, or a term.")
         if self.by and not self.varying:
-            raise InvalidStructure(f"Sites are in '{self.by}', but nothing is said to vary: name it with `varying`.")
+            raise InvalidStructure(f"Sites are in '{self.by}', but no term varies: name terms with `varying`.")
         self.check_groups()
         several = max(len(self.places), len(self.places_within)) > 1
         object.__setattr__(self, "correlated", bool(self.correlated) and several)
@@ -105,14 +105,14 @@ class Table:
         for name, setting, groups in ((self.by, "by", "sites"), (self.within, "within", "groups inside sites")):
             if name in self.columns:
                 raise InvalidStructure(
-                    f"'{name}' names {groups} (`{setting}`), and can be no column of the regression as well."
+                    f"'{name}' names {groups} (`{setting}`), and cannot also be a column of the regression."
                 )
         if bool(self.within) != bool(self.varying_within):
             raise InvalidStructure("Groups inside sites need both: `within` names them, `varying_within` what varies.")
         if self.within and (not self.varying or self.within == self.by):
             raise InvalidStructure(
                 f"'{self.within}' names groups inside sites: say with `varying` what differs between sites, too, or "
-                "name the groups with `by` if they are all there is."
+                "name the groups with `by` if there is no level above them."
             )
 
     @property
@@ -190,13 +190,13 @@ class Table:
         if 0 < few < least:
             raise InvalidData(
                 f"All but fewer than {least} persons have the same '{self.target}', and the file would single out the "
-                "others. Predict something that more persons differ in."
+                "others. Choose an outcome in which more persons differ."
             )
         squares = self.columns[self.target].factor == "real" and len(values) <= SOLVABLE
         if squares and any(persons.among(targets == value) < least for value in values):
             raise InvalidData(
                 f"Fewer than {least} persons have one of the {len(values)} values of '{self.target}', and the file "
-                "would tell how many. Join values."
+                "would reveal how many. Join values."
             )
 
     def target_units(self, size: float, zero: float) -> tuple[float, float]:
@@ -269,7 +269,7 @@ class Table:
             offset += self.added.checked(values)
         weights = values[self.weights] if self.weights else np.ones(len(points))
         if (weights < 0).any():
-            raise InvalidData(f"The weights '{self.weights}' must be numbers from 0 on.")
+            raise InvalidData(f"The weights '{self.weights}' must not be negative.")
         if self.stack is None:
             constant, rows = np.zeros(len(points)), np.arange(len(points))
             return Rows(self.matrix(points), values[self.target], offset, weights, constant, rows)

@@ -76,7 +76,7 @@ class HalfCauchy:
 
     def __post_init__(self) -> None:
         if not self.model.varying:
-            raise NotCalibrated("Nothing varies from site to site in this regression; `varying` says what does.")
+            raise NotCalibrated("Nothing varies between sites in this regression: name terms with `varying`.")
 
     def sums(self, data: Any) -> Array:
         """(values, d + 1): what a site's rows add, for all values of all scans."""
