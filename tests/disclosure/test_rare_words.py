@@ -9,7 +9,7 @@ from decbayes.errors import InvalidData
 from decbayes.files import load, load_note, save
 from decbayes.inputs.filed import FileMatrix
 from decbayes.inputs.word_lists import Vocabulary, joined, read_vocabulary
-from decbayes.models.topics.rare_words import shares_by_topics, unnamed
+from decbayes.models.topics.rare_words import shares_by_topics, with_anonymous_words
 from decbayes.updates.rounds import Round, Sent
 
 COMMON = [f"common{number}" for number in range(20)]
@@ -102,12 +102,15 @@ def test_counts_in_files_are_renamed_like_those_in_memory(rng):
     counts = csr_array(rng.poisson(0.1, size=(40, 30)))
     rare = np.asarray((counts > 0).sum(axis=0)).ravel() < 4
     assert rare.sum() > 3
-    here, blocks = unnamed(counts, rare), unnamed(FileMatrix.of(30, [counts[:13], counts[13:]]), rare)
+    here, blocks = (
+        with_anonymous_words(counts, rare),
+        with_anonymous_words(FileMatrix.of(30, [counts[:13], counts[13:]]), rare),
+    )
     np.testing.assert_array_equal(here.toarray(), np.vstack([block.toarray() for block in blocks]))
     np.testing.assert_array_equal(here.toarray()[:, ~rare], counts.toarray()[:, ~rare])
     order = np.arange(30)
     order[rare] = rng.permutation(order[rare])
-    np.testing.assert_array_equal(unnamed(counts[:, order], rare).toarray(), here.toarray())
+    np.testing.assert_array_equal(with_anonymous_words(counts[:, order], rare).toarray(), here.toarray())
 
 
 def test_shares_count_words_below_the_least_by_their_truncated_mean():

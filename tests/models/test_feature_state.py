@@ -6,7 +6,7 @@ from feature_data import feature_error, synthetic
 from scipy import stats
 
 from decbayes.models.features._starts import climbed, component_start, moves, repaired, reseeded, tails
-from decbayes.models.features._state import FeatureData, Span, State, believing, improved, state_of
+from decbayes.models.features._state import FeatureData, Span, State, improved, state_given, state_of
 
 FEATURES, DIMENSION, VARIANCE = 3, 4, 0.3
 
@@ -182,5 +182,5 @@ def test_a_belief_in_the_true_features_gives_the_true_assignments():
     data, truth, assignments = synthetic(5, observations=200)
     unit = np.ones(5)
     known = FeatureData(data, 10, 0.04, np.zeros((5, 10)), unit, unit, unit)
-    state = believing(known, truth, np.full(5, 1e-4), unit, unit)
+    state = state_given(known, truth, np.full(5, 1e-4), unit, unit)
     assert np.mean(np.abs(state.assignments - assignments.T) > 0.5) < 0.02

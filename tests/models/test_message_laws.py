@@ -16,7 +16,7 @@ from decbayes.models.regressions.messages.one_broadcast import (
     Quadratic,
     Reading,
     anchor_of,
-    climbed,
+    climb_to_joint,
     divergence,
     marked,
     quadratic_value,
@@ -225,7 +225,7 @@ def test_differences_of_levels_do_not_hide_where_rows_are(rng):
 
 def test_a_climb_without_a_start_leads_nowhere(rng):
     prior = gaussian(rng)
-    assert climbed(lambda mean, covariance: None, prior, [gaussian(rng)], [np.zeros(SIDE)]) is None
+    assert climb_to_joint(lambda mean, covariance: None, prior, [gaussian(rng)], [np.zeros(SIDE)]) is None
 
 
 @pytest.mark.parametrize("kind", [db.LinearRegression, db.LogisticRegression, db.PoissonRegression])

@@ -19,7 +19,7 @@ from decbayes.models.covariates.topic_effects import check_enough
 from decbayes.models.regressions.formulas.expressions import combined, range_of
 from decbayes.models.regressions.messages.doubts import MANY_ROWS, separated
 from decbayes.models.tables.tabular import kinds_from
-from decbayes.models.topics.rare_words import spread
+from decbayes.models.topics.rare_words import spread_rare_counts
 from decbayes.models.topics.sources import text_source
 
 COLUMNS = {"y": "yes/no", "x": "real", "t": "real"}
@@ -190,7 +190,7 @@ def test_a_fit_of_any_number_of_topics_has_those_of_its_start(topics):
 
 def test_counts_without_rare_words_stay(rng):
     counts = rng.poisson(2.0, (3, 5)) * 1.0
-    found = spread(csr_array(counts), np.zeros(5, dtype=bool), np.ones(5))
+    found = spread_rare_counts(csr_array(counts), np.zeros(5, dtype=bool), np.ones(5))
     np.testing.assert_array_equal(found.toarray(), counts)
 
 

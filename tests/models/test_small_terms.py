@@ -32,7 +32,7 @@ def test_features_that_are_not_summed_over_bring_the_variance_of_their_own_doubt
     monkeypatch.setattr(feature_prediction, "SUMMED", 0)
     means, variances, chance = rng.normal(size=(3, 2)), rng.uniform(0.1, 0.3, 3), np.array([0.2, 0.5, 0.9])
     believed = feature_prediction.FeaturePosterior(means, variances, np.ones(3), np.ones(3), noise=0.05)
-    _, mean, variance = feature_prediction.weighed(believed, chance, np.full(2, np.nan))
+    _, mean, variance = feature_prediction.weighted_choices(believed, chance, np.full(2, np.nan))
     first, second = np.zeros(2), np.zeros(2)
     for choice in product((0, 1), repeat=3):
         z = np.array(choice)
@@ -49,7 +49,7 @@ def test_the_least_certain_features_are_summed_over(rng, monkeypatch):
     means = rng.normal(size=(3, 2))
     believed = feature_prediction.FeaturePosterior(means, np.array([0.1, 0.2, 0.3]), np.ones(3), np.ones(3), noise=0.05)
     chance = np.array([0.99, 0.5, 0.02])
-    _, mean, variance = feature_prediction.weighed(believed, chance, np.full(2, np.nan))
+    _, mean, variance = feature_prediction.weighted_choices(believed, chance, np.full(2, np.nan))
     np.testing.assert_allclose(mean[1] - mean[0], means[1])
     np.testing.assert_allclose(variance[1] - variance[0], 0.2)
 

@@ -8,7 +8,7 @@ from scipy.sparse import csr_array, vstack
 
 import decbayes as db
 from decbayes.families import dense
-from decbayes.models.topics._fitting import led_on, settled
+from decbayes.models.topics._fitting import extrapolated, sharpened
 from decbayes.updates import Update
 from decbayes.updates.joining import learned
 from decbayes.updates.rounds import Round, Sent
@@ -155,7 +155,7 @@ def test_frequent_words_of_others_settle_the_further_the_fewer_documents_a_site_
     """Two topics: the first word is frequent and three times as probable in the second; the last one is rare."""
     merged = np.array([[100.0, 900.0, 0.0, 1.0], [300.0, 0.0, 699.0, 2.0]])
     others = np.array([[90.0, 800.0, 0.0, -1e-20], [210.0, 0.0, 0.0, 2.0]])
-    found = settled(csr_array(others), csr_array(merged), needed).toarray()
+    found = sharpened(csr_array(others), csr_array(merged), needed).toarray()
     smoothed = merged + 10.0 * merged.sum() / 8
     expected = np.zeros((2, 4))
     for word in range(4):
@@ -189,5 +189,5 @@ def test_words_that_are_new_or_hidden_take_the_plain_step():
     before = np.array([[2.0, 0.0, 1.0, 5.0], [2.0, 0.0, 3.0, 5.0]])
     after = np.array([[3.0, 1.0, 0.0, 1.0], [1.0, 3.0, 4.0, 2.0]])
     expected = [[3.5, 1.0, 0.0, 1.0], [0.5, 3.0, 4.0, 2.0]]
-    np.testing.assert_allclose(led_on(csr_array(before), csr_array(after)).toarray(), expected)
-    np.testing.assert_array_equal(led_on(csr_array(after), csr_array(after)).toarray(), after)
+    np.testing.assert_allclose(extrapolated(csr_array(before), csr_array(after)).toarray(), expected)
+    np.testing.assert_array_equal(extrapolated(csr_array(after), csr_array(after)).toarray(), after)

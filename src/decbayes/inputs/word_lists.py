@@ -62,9 +62,9 @@ def read_vocabulary(path: Path) -> Vocabulary:
     """One word per line, and after a tab its number of documents. A list must not have two recipes."""
     with reading(path, "text"), opened(path) as file:
         lines = [line.strip() for line in file if line.strip()]
-    listed = [numbered(line, path) for line in lines if not line.startswith(OUR_LINES)]
-    common = tuple(numbered(line.removeprefix(COMMON), path) for line in lines if line.startswith(COMMON))
-    sizes = [numbered(f"\t{line.removeprefix(SIZE)}", path)[1] for line in lines if line.startswith(SIZE)]
+    listed = [word_and_number(line, path) for line in lines if not line.startswith(OUR_LINES)]
+    common = tuple(word_and_number(line.removeprefix(COMMON), path) for line in lines if line.startswith(COMMON))
+    sizes = [word_and_number(f"\t{line.removeprefix(SIZE)}", path)[1] for line in lines if line.startswith(SIZE)]
     recipes = {line.removeprefix(MARK) for line in lines if line.startswith(MARK)}
     if not listed:
         raise InvalidData(f"{path} holds no words; one per line is expected.")
@@ -79,13 +79,13 @@ def read_vocabulary(path: Path) -> Vocabulary:
             "different things. Let all sites run `decbayes words` with the same options."
         )
     try:
-        whole = added_up(listed, Recipe.of(recipes.pop() if recipes else ""))
+        whole = with_sums(listed, Recipe.of(recipes.pop() if recipes else ""))
         return whole._replace(size=sizes[0], common=common) if len(sizes) == 1 else whole
     except InvalidStructure as error:
         raise InvalidData(f"{path}: {error}") from None
 
 
-def numbered(line: str, path: Path) -> tuple[str, int]:
+def word_and_number(line: str, path: Path) -> tuple[str, int]:
     """A word, and its number of documents; 0 if not stated."""
     word, _, number = (part.strip() for part in line.partition("\t"))
     if number and not (number.isascii() and number.isdigit() and len(number) <= LONGEST_NUMBER):
@@ -93,7 +93,7 @@ def numbered(line: str, path: Path) -> tuple[str, int]:
     return word, int(number or 0)
 
 
-def added_up(listed: Iterable[tuple[str, int]], recipe: Recipe) -> Vocabulary:
+def with_sums(listed: Iterable[tuple[str, int]], recipe: Recipe) -> Vocabulary:
     """Words in the order of their first mention, with the sums of their numbers."""
     total: Counter[str] = Counter()
     for word, number in listed:
@@ -113,7 +113,7 @@ def joined(lists: Iterable[tuple[Path, Vocabulary]]) -> Vocabulary:
             )
     all_lists = (vocabulary, *(other for _, other in others))
     listed = chain.from_iterable(zip(words.words, words.documents or repeat(0), strict=False) for words in all_lists)
-    whole = added_up(sorted(listed), vocabulary.recipe)
+    whole = with_sums(sorted(listed), vocabulary.recipe)
     if not all(words.size for words in all_lists):
         return whole
     common = {word for words in all_lists for word, _ in words.common}

@@ -9,7 +9,7 @@ from decbayes.base.extras import require
 from decbayes.errors import NotConvertible
 from decbayes.families import Array, NormalGamma, NormalWishart
 from decbayes.models.core.registry import model_for
-from decbayes.models.sequences.chains import smoothed
+from decbayes.models.sequences.chains import smooth_states
 from decbayes.models.sequences.hidden_markov import HiddenMarkov
 from decbayes.models.tables.profiles import column_likelihood
 from decbayes.posterior import Posterior
@@ -142,7 +142,7 @@ def from_hmmlearn(estimator: Any, model: HiddenMarkov, data: Any = None) -> Post
     if np.isnan(steps.points).any():
         raise NotConvertible("hmmlearn does not support missing values; leave those steps out.")
     scores = np.ascontiguousarray(log_densities(estimator, model, steps.points))
-    _, moved, begun = smoothed(scores, steps, *chain_of(estimator))
+    _, moved, begun = smooth_states(scores, steps, *chain_of(estimator))
     return model.from_states(data, scores, moved, begun)
 
 

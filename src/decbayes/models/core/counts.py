@@ -207,7 +207,7 @@ def spooled(chunks: Iterable[Any], vocabulary: int) -> Counts:
         data.append(matrix.data)
         columns.append(matrix.indices)
         lengths.append(np.diff(matrix.indptr))
-    words, places = numbered(occurs)
+    words, places = words_and_places(occurs)
     for first in range(0, len(columns), BLOCK_ENTRIES):
         span = slice(first, first + BLOCK_ENTRIES)
         columns[span] = places[columns[span]]
@@ -281,20 +281,19 @@ def present_words(
         occurs[indices] = True
     else:
         occurs = times > 0
-    words, places = numbered(occurs)
+    words, places = words_and_places(occurs)
     if len(words) == vocabulary and indices.dtype == np.int32:
         return words, indices
     columns = np.empty(len(indices), dtype=np.int32)
-    split_among_threads(lambda span: named(places, indices[span], columns[span]), len(indices), cost=len(indices))
+
+    def take(span: slice) -> None:
+        np.take(places, indices[span], out=columns[span], mode="clip")  # which needs no copy
+
+    split_among_threads(take, len(indices), cost=len(indices))
     return words, columns
 
 
-def named(places: NDArray[np.int32], indices: NDArray[Any], columns: NDArray[np.int32]) -> None:
-    """Write the place of each index; mode "clip" avoids a copy."""
-    np.take(places, indices, out=columns, mode="clip")
-
-
-def numbered(occurs: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+def words_and_places(occurs: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """The words that occur, in order, and the place of each word of the vocabulary among them."""
     words = np.flatnonzero(occurs)
     places = np.zeros(len(occurs), dtype=np.int32)

@@ -51,17 +51,17 @@ def held_log_densities(belief: FeaturePosterior, observed: Array, held_out: Arra
 def log_densities(belief: FeaturePosterior, observed: Array) -> Array:
     """log p(observed values), per vector."""
     rows = zip(assignments_given(belief, observed), observed, strict=True)
-    return np.array([logsumexp(weighed(belief, *row)[0]) for row in rows])
+    return np.array([logsumexp(weighted_choices(belief, *row)[0]) for row in rows])
 
 
 def held_log_density(belief: FeaturePosterior, assignment: Array, observed: Array, held_out: Array) -> float:
     """Σ_z p(z | observed) N(held; Σ_k z_k m_k, σ² + Σ_k z_k v_k), μ and π integrated out."""
-    weight, mean, variance = weighed(belief, assignment, observed)
+    weight, mean, variance = weighted_choices(belief, assignment, observed)
     density = log_normal(held_out, mean, variance)[:, ~np.isnan(held_out)]
     return float(logsumexp((weight - logsumexp(weight))[:, None] + density, axis=0).sum())
 
 
-def weighed(belief: FeaturePosterior, assignment: Array, observed: Array) -> tuple[Array, Array, Array]:
+def weighted_choices(belief: FeaturePosterior, assignment: Array, observed: Array) -> tuple[Array, Array, Array]:
     """All choices of the least certain features: log p(choice, observed), and mean and variance of each value.
 
     The other features keep their mean field, as a mean and a variance.

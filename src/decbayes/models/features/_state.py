@@ -194,7 +194,7 @@ def improved(state: State) -> State:
     return state_of(state.problem, assignments)
 
 
-def believing(problem: FeatureData, means: Array, variances: Array, alpha: Array, beta: Array) -> State:
+def state_given(problem: FeatureData, means: Array, variances: Array, alpha: Array, beta: Array) -> State:
     """The state whose assignments follow from given q(μ) and q(π)."""
     nothing = np.zeros((len(means), len(problem.data)))
     return state_of(problem, infer(*State(problem, nothing, means, variances, alpha, beta).pairwise))

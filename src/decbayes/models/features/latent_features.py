@@ -26,7 +26,7 @@ from decbayes.models.core.points import (
 from decbayes.models.core.transforms import Transform
 from decbayes.models.features._prediction import FeaturePosterior, assignments_given, held_log_densities, log_densities
 from decbayes.models.features._starts import exchangeable, repaired, starts
-from decbayes.models.features._state import FeatureData, Span, State, believing, improved, state_of
+from decbayes.models.features._state import FeatureData, Span, State, improved, state_given, state_of
 from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet, Structure
 
@@ -232,7 +232,7 @@ class LatentFeatures(OfPoints):
         """The prior, if it tells features apart, then starts from the data."""
         if not exchangeable(problem):
             means = problem.shift / problem.precision[:, None]
-            yield believing(problem, means, 1.0 / problem.precision, problem.alpha, problem.beta)
+            yield state_given(problem, means, 1.0 / problem.precision, problem.alpha, problem.beta)
         yield from (state_of(problem, start) for start in starts(problem.data, self.features, rng))
 
     def _problem(self, points: Array, before: Posterior, span: Span) -> FeatureData:
@@ -244,7 +244,7 @@ class LatentFeatures(OfPoints):
 
     def _believing(self, problem: FeatureData, start: Posterior, span: Span) -> State:
         mean, variance = start.parameters("features").values()
-        return believing(problem, span.inside(mean), variance, **start.parameters("inclusion"))
+        return state_given(problem, span.inside(mean), variance, **start.parameters("inclusion"))
 
     def _parameters(self, posterior: Posterior) -> FeaturePosterior:
         mean, variance = posterior.parameters("features").values()

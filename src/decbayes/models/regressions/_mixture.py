@@ -149,8 +149,7 @@ class RegressionMixture(Tabled, Clusters):
 
     @classmethod
     def settings_of(cls, structure: Structure) -> dict[str, Any]:
-        stored = super().settings_of(structure)
-        return stored | {"terms": tuple(stored["terms"]), **cls.outcome.settings(structure.prior[FACTOR][:1])}
+        return super().settings_of(structure) | cls.outcome.settings(structure.prior[FACTOR][:1])
 
     @classmethod
     def from_file(

@@ -168,8 +168,7 @@ class RegressionSettings(Tabled, Model):
 
     @classmethod
     def settings_of(cls, structure: Structure) -> dict[str, Any]:
-        stored = super().settings_of(structure)
-        settings = stored | {"terms": tuple(stored["terms"]), **cls.outcome.settings(structure.prior[FACTOR])}
+        settings = super().settings_of(structure) | cls.outcome.settings(structure.prior[FACTOR])
         if BETWEEN in structure.prior:
             correlated = structure.families[BETWEEN].name == "Wishart"
             grouping = Grouping(BETWEEN, np.arange(len(structure.labels[BETWEEN])), correlated)

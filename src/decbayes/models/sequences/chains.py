@@ -78,7 +78,7 @@ class ChainBlocks:
 
     def weigh(self, slopes: Array, start: Array, moves: Array) -> tuple[float, Array, Array, Array]:
         """The log weight of all paths, (K, p) sums of features by state, expected moves and first states."""
-        parts = gathered(partial(weighed, features, ends, slopes, start, moves) for features, ends in self.blocks)
+        parts = gathered(partial(weigh_block, features, ends, slopes, start, moves) for features, ends in self.blocks)
         weight, sums, moved, first_states = (sum(part[1:], start=part[0]) for part in zip(*parts, strict=True))
         return weight, sums, moved, first_states
 
@@ -90,15 +90,15 @@ def cut_at(steps: Steps, cuts: NDArray[np.int64]) -> tuple[list[Array], list[NDA
     return points, [last - first for last, first in zip(ends, np.append(0, cuts), strict=True)]
 
 
-def weighed(
+def weigh_block(
     features: Array, ends: NDArray[np.int64], slopes: Array, start: Array, moves: Array
 ) -> tuple[float, Array, Array, Array]:
     scores = np.ascontiguousarray(features @ slopes)
-    weight, moved, first_states = smoothed(scores, Steps(features, ends), start, moves)
+    weight, moved, first_states = smooth_states(scores, Steps(features, ends), start, moves)
     return weight, scores.T @ features, moved, first_states
 
 
-def smoothed(scores: Array, steps: Steps, start: Array, moves: Array) -> tuple[float, Array, Array]:
+def smooth_states(scores: Array, steps: Steps, start: Array, moves: Array) -> tuple[float, Array, Array]:
     """Turn scores into state probabilities; return the log weight of all paths, expected moves and first states."""
     from decbayes.kernels.forward_backward import smooth
 
@@ -108,7 +108,7 @@ def smoothed(scores: Array, steps: Steps, start: Array, moves: Array) -> tuple[f
 
 def moves_of(scores: Array, start: Array, moves: Array) -> tuple[Array, Array]:
     """Expected first states and moves of one sequence; its scores become probabilities."""
-    _, moved, first_states = smoothed(scores, Steps(scores, np.array([len(scores)])), start, moves)
+    _, moved, first_states = smooth_states(scores, Steps(scores, np.array([len(scores)])), start, moves)
     return first_states, moved
 
 

@@ -28,7 +28,7 @@ from decbayes.models.sequences.chains import (
     chain_weights,
     moves_of,
     plus,
-    smoothed,
+    smooth_states,
     stationary,
 )
 from decbayes.models.sequences.rare_moves import hidden, table_of
@@ -162,7 +162,7 @@ class HiddenMarkov(Sequential):
     def assign(self, posterior: Posterior, data: Any) -> Array:
         """(steps, states): the probability of each state given the whole sequence; sequences are concatenated."""
         steps, scores, start, moves = self._expected(posterior, data)
-        smoothed(scores, steps, start, moves)
+        smooth_states(scores, steps, start, moves)
         return scores
 
     def filter(self, posterior: Posterior, data: Any) -> Array:
@@ -303,7 +303,7 @@ class HiddenMarkov(Sequential):
 
     def _filled(self, posterior: Posterior, steps: Steps, level: float) -> Filled:
         scores, _, *weights = self._predictive(posterior, steps)
-        smoothed(scores, steps, *weights)
+        smooth_states(scores, steps, *weights)
         with np.errstate(divide="ignore"):
             return fill(self.columns, self.emissions, posterior, steps.points, np.log(scores), level)
 

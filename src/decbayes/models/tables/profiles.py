@@ -148,7 +148,7 @@ def fill(
                     {
                         "row": int(row),
                         "column": names[place],
-                        **{key: plain(values[n]) for key, values in shown.items()},
+                        **{key: json_value(values[n]) for key, values in shown.items()},
                     }
                     for n, row in enumerate(missing)
                 ]
@@ -156,6 +156,6 @@ def fill(
     return Filled(decoded(complete, columns), rows)
 
 
-def plain(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """Convert NumPy scalars to values that JSON has."""
     return value.item() if isinstance(value, np.generic) else value

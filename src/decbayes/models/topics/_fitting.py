@@ -88,7 +88,7 @@ class Site:
         return np.append(of_start.shares - self.learned.shares, of_start.rate - self.learned.rate)
 
     def posterior(self, statistics: Array, tables: Array | None = None) -> Posterior:
-        return self.posterior_of(kept(statistics), tables)
+        return self.posterior_of(not_negligible(statistics), tables)
 
     def posterior_of(self, entries: "Entries", tables: Array | None = None) -> Posterior:
         """The prior plus statistics that are not negligible and tables of the documents' prior."""
@@ -149,7 +149,7 @@ Entries = tuple[Array, NDArray[Any], NDArray[np.int64]]
 """The parts of a CSR matrix, topics × words at hand."""
 
 
-def kept(statistics: Array) -> Entries:
+def not_negligible(statistics: Array) -> Entries:
     """The entries of (words, topics) statistics that are not negligible."""
     from decbayes.kernels.document_updates import keep_entries
 
@@ -161,7 +161,7 @@ def kept(statistics: Array) -> Entries:
     return data, indices, indptr
 
 
-def led_on(before: Any, after: Any) -> csr_array:
+def extrapolated(before: Any, after: Any) -> csr_array:
     """(topics, words) after a step that is longer by OVERSTEP; each word keeps its total."""
     start, end = csr_array(before), csr_array(after)
     totals = end.sum(axis=0)
@@ -169,10 +169,10 @@ def led_on(before: Any, after: Any) -> csr_array:
     steps = np.where(np.isclose(start.sum(axis=0), totals, rtol=1e-4, atol=1e-2), OVERSTEP, 0.0)
     moved = csr_array(end * (1.0 + steps) - start * steps)
     moved.data = np.maximum(moved.data, 0.0)
-    return adding_up(moved, totals)
+    return scaled_to(moved, totals)
 
 
-def settled(topics: csr_array, merged: Any, needed: float) -> csr_array:
+def sharpened(topics: csr_array, merged: Any, needed: float) -> csr_array:
     """(topics, words) with frequent words moved to the topics where they are most probable in the merge.
 
     Passes over documents do the same, with frequent words last: merged topics share these for longest. Each word keeps
@@ -185,10 +185,10 @@ def settled(topics: csr_array, merged: Any, needed: float) -> csr_array:
     moved.data = np.maximum(topics.data, 0.0)  # a difference may round below zero
     totals = moved.sum(axis=0)
     moved.data *= probable[rows, topics.indices] ** min(SETTLING * (1.0 + needed), 1.0)
-    return adding_up(moved, totals)
+    return scaled_to(moved, totals)
 
 
-def adding_up(topics: csr_array, totals: Array) -> csr_array:
+def scaled_to(topics: csr_array, totals: Array) -> csr_array:
     """Scale the counts of each word to this total, in place."""
     topics.data *= (totals / np.maximum(topics.sum(axis=0), np.finfo(float).tiny))[topics.indices]
     return topics

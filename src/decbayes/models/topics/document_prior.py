@@ -107,7 +107,7 @@ def sums_of(alpha: Array, lengths: Array) -> Array:
     return np.append(rate * alpha, rate)
 
 
-def tallied(posterior: Posterior, topics: Tally) -> Tally:
+def with_tables(posterior: Posterior, topics: Tally) -> Tally:
     """Extend the topics' tally by t: two factors hold its sum, and per document it is at most n, or 1."""
     tables, (shape, _) = dense(posterior.contribution[SHARES]), dense(posterior.contribution[CONCENTRATION])[0]
     within = {**topics.within, SHARES: tables}

@@ -26,10 +26,10 @@ from decbayes.models.topics._fitting import (
     SHARPENING,
     Site,
     check_seeds,
-    led_on,
+    extrapolated,
     search_of,
     seeded_words,
-    settled,
+    sharpened,
 )
 from decbayes.models.topics._moves import ExpectedCounts, TopicMoves
 from decbayes.models.topics._passes import Steps
@@ -41,7 +41,7 @@ from decbayes.models.topics.document_prior import (
     checked_number,
     checked_prior,
     factors,
-    tallied,
+    with_tables,
 )
 from decbayes.models.topics.rare_words import HidingRareWords, with_topics
 from decbayes.models.topics.word_prior import (
@@ -278,14 +278,14 @@ class LatentDirichletAllocation(HidingRareWords):
         words, known = self.units(self.opened(data)), float(topics.sum())
         needed = max(OTHERS, ENOUGH * topics.shape[0] / max(len(words), 1))
         part = min(1.0, needed * float(words.sum()) / known) if known > 0.0 else 1.0
-        contributions: Any = {**others.contribution, "topics": settled(topics, merged.contribution["topics"], needed)}
+        contributions: Any = {**others.contribution, "topics": sharpened(topics, merged.contribution["topics"], needed)}
         trusted = {name: part * contribution for name, contribution in contributions.items()}
         passes = min(SHARPENING, self.ascent.passes)
         return replace(self, ascent=Ascent(passes=passes, warm_up=passes)), replace(others, contribution=trusted)
 
     def overstepped(self, before: Posterior, after: Posterior) -> Posterior:
         """Go half as far again as the refit, word by word: the blur of a merge disappears slowly, as in EM."""
-        return with_topics(after, led_on(before.contribution["topics"], after.contribution["topics"]))
+        return with_topics(after, extrapolated(before.contribution["topics"], after.contribution["topics"]))
 
     def draw(
         self,
@@ -313,7 +313,7 @@ class LatentDirichletAllocation(HidingRareWords):
         topics, prior = csr_array(posterior.contribution["topics"]), posterior.structure.prior["topics"]
         counts, fewest = topics.sum(axis=1), topics.min(axis=1).toarray().reshape(-1, 1)  # a vector since SciPy 1.15
         tally = Tally(counts.sum(), counts, slack=NEGLIGIBLE * prior.size, within={"topics": fewest})
-        return tallied(posterior, tally) if self.learns else tally
+        return with_tables(posterior, tally) if self.learns else tally
 
     def _site(self, data: Any, prior: Posterior | None, start: Posterior | None) -> Site:
         counts = as_counts(self.opened(data), len(self.vocabulary))

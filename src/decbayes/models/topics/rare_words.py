@@ -81,24 +81,26 @@ class HidingRareWords(Predicting):
         else:
             (alpha,) = Dirichlet().columns(others.natural["topics"])
             shares = shares_by_topics(alpha, topics.sum(axis=1), least)
-        return with_topics(posterior, spread(topics, rare, shares))
+        return with_topics(posterior, spread_rare_counts(topics, rare, shares))
 
     def rare_unnamed(self, data: Any, least: int, persons: Persons = EACH) -> Any:
         opened = self.opened(data)
-        return unnamed(opened, self.documents_with(opened, persons) < least)
+        return with_anonymous_words(opened, self.documents_with(opened, persons) < least)
 
     def rare_evened(
         self, posteriors: Sequence[Posterior], data: Any, least: int, persons: Persons = EACH
     ) -> list[Posterior]:
         rare = self.documents_with(data, persons) < least
-        return [with_topics(posterior, evened(posterior.contribution["topics"], rare)) for posterior in posteriors]
+        return [
+            with_topics(posterior, with_equal_words(posterior.contribution["topics"], rare)) for posterior in posteriors
+        ]
 
 
 def with_topics(posterior: Posterior, topics: csr_array) -> Posterior:
     return replace(posterior, contribution={**posterior.contribution, "topics": topics})
 
 
-def spread(topics: Any, rare: Mask, shares: Array) -> csr_array:
+def spread_rare_counts(topics: Any, rare: Mask, shares: Array) -> csr_array:
     """Distribute the topics' counts of rare words among all rare words, absent ones included."""
     if not rare.any():
         return csr_array(topics)
@@ -129,12 +131,12 @@ def shares_by_topics(others: Array, masses: Array, least: int) -> Array:
     return np.asarray(probabilities * np.maximum(truncated, np.finfo(float).eps))
 
 
-def evened(topics: Any, rare: Mask) -> csr_array:
+def with_equal_words(topics: Any, rare: Mask) -> csr_array:
     """Make all rare words equal in each topic."""
-    return spread(topics, rare, np.ones(len(rare)))
+    return spread_rare_counts(topics, rare, np.ones(len(rare)))
 
 
-def unnamed(data: Any, rare: Mask) -> csr_array | FileMatrix:
+def with_anonymous_words(data: Any, rare: Mask) -> csr_array | FileMatrix:
     """Permute rare words so that their order depends only on where they occur.
 
     Counts that differ only in which rare words occur become the same.

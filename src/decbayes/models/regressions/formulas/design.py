@@ -62,10 +62,10 @@ class Design:
         spans: set[Span] = {(frozenset(), frozenset())} if self.intercept else set()
         coded: dict[int, list[dict[str, bool]]] = {}
         for place in sorted(range(len(self.terms)), key=lambda place: len(self.factors[place])):
-            numeric, levels = split(self.factors[place])
+            numeric, levels = numeric_and_levels(self.factors[place])
             wanted = [span for span in subspaces(numeric, levels) if span not in spans]
             spans.update(wanted)
-            coded[place] = simplified([group for _, group in wanted])
+            coded[place] = merged_contrasts([group for _, group in wanted])
         return tuple(
             tuple(self._piece(factors, levels, spans) for levels in coded[place])
             for place, factors in enumerate(self.factors)
@@ -232,7 +232,7 @@ def products(left: Array, right: Array) -> Array:
     return (left[:, :, None] * right[:, None, :]).reshape(len(left), left.shape[1] * right.shape[1])
 
 
-def split(factors: Iterable[Factor]) -> Span:
+def numeric_and_levels(factors: Iterable[Factor]) -> Span:
     """The texts of numeric factors, and of those with levels."""
     kinds = {factor.text: factor.categorical for factor in factors}
     numeric = frozenset(text for text, categorical in kinds.items() if not categorical)
@@ -245,7 +245,7 @@ def subspaces(numeric: frozenset[str], levels: frozenset[str]) -> list[Span]:
     return [(numeric, frozenset(chosen)) for size in range(len(ordered) + 1) for chosen in combinations(ordered, size)]
 
 
-def simplified(groups: Sequence[frozenset[str]]) -> list[dict[str, bool]]:
+def merged_contrasts(groups: Sequence[frozenset[str]]) -> list[dict[str, bool]]:
     """Merge products of contrasts where possible: the contrasts of a factor and their reference are all of its levels.
     Each product says of its factors whether all levels are used.
     """
@@ -271,7 +271,7 @@ def joinable(coded: Sequence[dict[str, bool]]) -> tuple[int, int, str] | None:
 
 def centred_among(factors: Sequence[Factor], spans: set[Span]) -> set[str]:
     """Which numbers of a product can be centred, because the regression contains all terms that this adds."""
-    numeric, levels = split(factors)
+    numeric, levels = numeric_and_levels(factors)
     centred: set[str] = set()
     for text in (factor.text for factor in factors if factor.text in numeric):
         trial = sorted(centred | {text})

@@ -69,14 +69,14 @@ def parsed(formula: str, columns: Iterable[str], *, further: str = "") -> Formul
     reader = Reader(right, [*columns, *([further] if further else [])], {target, further})
     terms = reader.everything()
     ordered = sorted((term for term in terms if term), key=len)
-    return Formula(target, tuple(map(":".join, ordered)), () in terms, reader.offset, *grouped(reader.bars))
+    return Formula(target, tuple(map(":".join, ordered)), () in terms, reader.offset, *variation_of(reader.bars))
 
 
-def grouped(bars: Sequence[Bar]) -> tuple[tuple[str, ...], str, tuple[str, ...], str, bool]:
+def variation_of(bars: Sequence[Bar]) -> tuple[tuple[str, ...], str, tuple[str, ...], str, bool]:
     """What varies between sites, the column that names them, what varies inside sites, by which, and if together."""
     if not bars:
         return (), "", (), "", False
-    bars = independent(bars)
+    bars = joined_bars(bars)
     several = {bar.correlated for bar in bars if len(bar.terms) > 1}
     if len(several) > 1:
         raise InvalidStructure("Use '|' or '||' for all groupings: deviations correlate in all of them, or in none.")
@@ -97,7 +97,7 @@ def grouped(bars: Sequence[Bar]) -> tuple[tuple[str, ...], str, tuple[str, ...],
     return outer.terms, column_of(parent), inner.terms, inner.names[1], correlated
 
 
-def independent(bars: Sequence[Bar]) -> list[Bar]:
+def joined_bars(bars: Sequence[Bar]) -> list[Bar]:
     """Join terms that vary separately between the same groups: '(1 | clinic) + (0 + age | clinic)' is '||'."""
     joined: list[Bar] = []
     for bar in bars:

@@ -151,7 +151,7 @@ class Reading(NamedTuple):
         if not (np.diag(message.precision)[levels] > LITTLE).any():
             return None
         mean, covariance = (message + anchor).moments()
-        narrow, square = divided(spread * covariance, outcome)
+        narrow, square = split_covariance(spread * covariance, outcome)
         clouds = []
         for target, read in outcome.read_as.items():
             rows = read(message.precision, levels).tilted(-square)
@@ -165,7 +165,7 @@ class Reading(NamedTuple):
         return None if contributed is None else silent._replace(targets=message.shift - contributed[0].shift)
 
     def at(self, mean: Array, covariance: Array) -> tuple[Quadratic, float] | None:
-        narrow, square = divided(self.spread * covariance, self.outcome)
+        narrow, square = split_covariance(self.spread * covariance, self.outcome)
         shift, height, precision = self.targets, float(self.targets @ mean), np.zeros_like(covariance)
         for target, cloud in self.rows:
             rows = cloud.along(mean)
@@ -180,7 +180,7 @@ class Reading(NamedTuple):
         return (sums, height) if np.isfinite(height) and np.isfinite(sums.shift).all() else None
 
 
-def divided(covariance: Array, outcome: "Generalized") -> tuple[Array, Array]:
+def split_covariance(covariance: Array, outcome: "Generalized") -> tuple[Array, Array]:
     """The covariance over which to take expectations, and the one that only multiplies rates, exp(½ x V x)."""
     nothing = np.zeros_like(covariance)
     return (nothing, covariance) if outcome.proportional else (covariance, nothing)
@@ -235,11 +235,11 @@ def recentred(
         return moved, value
 
     estimates = [site.estimate for site in sites if site is not None]
-    joint = climbed(contributed, prior, messages, estimates) if estimates else None
+    joint = climb_to_joint(contributed, prior, messages, estimates) if estimates else None
     return [*messages] if joint is None else joint
 
 
-def climbed(
+def climb_to_joint(
     contributed: Callable[[Array, Array], tuple[list[Quadratic], float] | None],
     prior: Quadratic,
     messages: Sequence[Quadratic],

@@ -159,7 +159,7 @@ class GaussianClimb(Climb):
             whole = end if share == 1.0 else begin + share * (end - begin)
             return self.place({FACTOR: whole - hidden_by(effects), **between}, effects)
 
-        there = climbed(here, ahead, part_of_the_way)
+        there = damped_step(here, ahead, part_of_the_way)
         return there, there.bound
 
     def settled(self, start: Natural) -> GaussianPlace:
@@ -169,7 +169,7 @@ class GaussianClimb(Climb):
         here = self.place(natural, nothing)
         for _ in range(SETTLING if self.variation.there else 0):
             ahead, earlier = self.problem.effects(*here.sums, natural), here.bound
-            here = climbed(here, ahead, lambda _, effects: self.place(natural, effects))
+            here = damped_step(here, ahead, lambda _, effects: self.place(natural, effects))
             if here.bound - earlier <= self.problem.tolerance * len(self.problem.targets):
                 break
         return here
@@ -186,7 +186,7 @@ class GaussianClimb(Climb):
         return {FACTOR: self.before[FACTOR] + added(*here.sums) - hidden_by(effects), **self.varied(here)}
 
 
-def climbed(
+def damped_step(
     here: GaussianPlace, ahead: SiteEffects, part_of_the_way: Callable[[float, SiteEffects], GaussianPlace]
 ) -> GaussianPlace:
     """The place ahead, or one on the way if the bound would fall."""
