@@ -116,14 +116,14 @@ def test_recipes_say_how_texts_become_words():
     ("settings", "reason"),
     [
         ({"tokens": "("}, "not a regular expression"),
-        ({"tokens": r"\w*"}, "must match one word"),
+        ({"tokens": r"\w*"}, "must match at least one character"),
         ({"tokens": "(a)(b)"}, "at most one group"),
         ({"tokens": "a" * 501}, "at most 500"),
         ({"ngrams": 0}, "ngrams are 1 to 5"),
         ({"ngrams": True}, "ngrams are 1 to 5"),
         ({"lower": "yes"}, "lower is true or false"),
         ({"tokenizer": "nothing"}, "MODULE:FUNCTION"),
-        ({"tokenizer": "os:getcwd", "tokens": "a+"}, "give one of them"),
+        ({"tokenizer": "os:getcwd", "tokens": "a+"}, "give only one of them"),
     ],
 )
 def test_what_is_no_recipe_is_refused(settings, reason):

@@ -161,7 +161,7 @@ def test_what_a_formula_leaves_open_is_part_of_what_sites_agree_on(frame):
         ("y ~ C(g, ref='nobody')", "no such reference level"),
         ("y ~ bs(x, df=1)", "df must be an integer from 3"),
         ("y ~ bs(x, knots=(7, 5))", "knots must increase"),
-        ("y ~ ns(x, knots='many')", "knots and bounds are numbers"),
+        ("y ~ ns(x, knots='many')", "knots and bounds must be numbers"),
         ("y ~ poly(x, 0)", "degree"),
         ("y ~ poly(x, wrong=3)", "not of the form poly"),
         ("y ~ x + offset(g)", "holds no numbers"),
