@@ -280,6 +280,27 @@ def test_sites_are_simulated_as_what_they_sent(first, rng, monkeypatch):
     assert alignment.moved == db.align(asked).moved == first
 
 
+@pytest.mark.parametrize(("grey", "expected"), [((0.0, 1.1), 5 * 8), ((1.1, 2.0), 8)])
+def test_more_sites_of_a_regression_are_simulated_only_if_its_p_value_is_in_doubt(grey, expected, rng, monkeypatch):
+    asked = set()
+    real = differences.redrawn_spread
+    monkeypatch.setattr(differences, "GREY", grey)
+    monkeypatch.setattr(differences, "WORLDS", 8)
+    monkeypatch.setattr(
+        differences, "redrawn_spread", lambda redrawing, world: asked.add(world) or real(redrawing, world)
+    )
+    alignment = db.align(outcomes(db.PoissonRegression, 10, 0.0, rng, count=3))
+    db.checking.heterogeneity(alignment)
+    assert len(asked) == expected
+    asked.clear()
+    db.checking.heterogeneity(alignment, worlds=3)
+    assert len(asked) == 3, "as many as were asked for"
+    monkeypatch.setattr(differences, "QUICK_CELLS", 10)
+    asked.clear()
+    db.checking.heterogeneity(alignment)
+    assert len(asked) == 8, "more would take long"
+
+
 def test_topics_with_a_learned_prior_are_compared():
     """Their prior's factor follows the topics, and is no part of what is compared."""
     model = db.LatentDirichletAllocation(2, tuple("abcdef"), "learn")

@@ -1,4 +1,4 @@
-"""Whether sites differ by more than chance, with p-values from simulated sites that are the same."""
+"""Whether sites differ by more than chance: p-values from simulated sites that share the same values."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ from decbayes.merging.base.components import Components, bases
 from decbayes.merging.base.problem import Solver
 from decbayes.merging.base.recentring import recentred
 from decbayes.merging.grouping.search import SlotSearch
-from decbayes.merging.reading import RANK, Chance, Coefficients, ranks
+from decbayes.merging.reading import RANK, Chance, Coefficients, Spread, ranks
 from decbayes.models.core.registry import model_for
 from decbayes.models.core.simulation import drawn_parameters
 from decbayes.models.regressions.messages.redrawn import RowsLike
@@ -25,16 +25,20 @@ from decbayes.models.regressions.regression import Regression
 from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet
 
-# Simulated worlds. Of more sites than this, and of sites with more observations, a part is simulated: how far sites
-# differ by chance, relative to their uncertainty, then hardly changes any more.
+# Simulated worlds. If there are more sites than this, or more observations per site, only some are simulated: their
+# spread relative to chance hardly depends on the number any more.
 WORLDS, MOST_SITES, MOST_OBSERVATIONS = 8, 30, 1000.0
-# Where a p-value is between these, so many times more worlds are simulated if that takes seconds.
+# If a p-value is between these, this many times as many worlds are simulated, provided that it takes seconds.
 GREY, TIMES_MORE = (0.01, 0.2), 5
 # A slot must have been compared in this share of the worlds.
 LEAST_COMPARED = 0.5
-# How far sites differ cannot be said where equal ones differ, on average over slots, this many times more than separate
-# components would: fits of components that overlap so much end in different places.
+# The variance of simulated spreads is shrunk towards that of a chi-square, as if this many more worlds had shown it.
+PRIOR_WORLDS = 8.0
+# Differences are not quantified if equal sites differ, on average over slots, this many times more than sites with
+# separate components would: fits of components that overlap so much end in different places.
 MOST_BY_CHANCE = 5.0
+# Rows times coefficients of one world of a regression up to which many worlds take seconds.
+QUICK_CELLS = 300_000
 
 
 def heterogeneity(
@@ -45,18 +49,18 @@ def heterogeneity(
 ) -> Mapping[CoupledSet, Heterogeneity]:
     """Whether the sites' versions of each slot differ by more than chance, and by how much.
 
-    Data are drawn from what each site has found, and divided among slots by what all sites say together: components
-    that overlap are then divided alike everywhere. That is taken as the truth, too, and sites of the same sizes are
-    simulated, fitted and compared in the same way. They differ by chance alone. Coefficients of regressions are
-    compared as well. They have no labels, and their key is a coupled set of their own.
+    Data are drawn from each site's fit and divided among the slots by one common posterior, so that overlapping
+    components are divided alike everywhere. Sites of the same sizes are simulated from that posterior, fitted and
+    compared in the same way; they differ by chance alone. Coefficients of regressions are compared as well: they have
+    no labels, and their key is a coupled set of their own.
 
     For posteriors that sites fitted alone: refined ones depend on each other and differ less, and have no p-values.
 
     Args:
         alignment: what `align` returns.
         solver: the solver of the alignment, if it is not the default.
-        worlds: the number of simulations. Default: 8 where that takes seconds, 40 where components have a p-value
-            between 0.01 and 0.2 and that takes seconds, else none, and there are no p-values.
+        worlds: the number of simulations. Default: 8, and 40 if a p-value is between 0.01 and 0.2, as long as that
+            takes seconds. If 8 take longer, components get no p-values.
 
     >>> model = db.GaussianMixture(1, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
@@ -78,7 +82,7 @@ def heterogeneity(
     relabelled = {name for coupled in structure.symmetry for name in coupled.factors}
     for name in structure.families:
         if name not in relabelled and (known := Coefficients.of(alignment, name)) is not None:
-            compared[CoupledSet((name,))] = of_coefficients(alignment, name, known, worlds or WORLDS)
+            compared[CoupledSet((name,))] = of_coefficients(alignment, name, known, worlds)
     return compared
 
 
@@ -90,54 +94,58 @@ def check_fitted_alone(alignment: Alignment) -> None:
 
 
 def against_simulated(alignment: Alignment, solver: Solver | None, worlds: int | None) -> Heterogeneity:
-    """The comparison of all sites with simulated ones that are the same, slot by slot."""
+    """The comparison of all sites with simulated ones that share the same values, slot by slot."""
     check_fitted_alone(alignment)
     setting = small_enough(alignment, solver)
     if worlds is None and setting.work > QUICK:
         raise NotCalibrated("Simulations of so much data take a while; `worlds=8` asks for them.")
     common = in_common_terms(setting)
-    found = in_worlds(alignment, common, worlds or WORLDS)
-    grey = (found.probability > GREY[0]) & (found.probability < GREY[1])
-    if worlds is None and grey.any() and TIMES_MORE * setting.work <= QUICK:
+    compared = in_worlds(alignment, common, worlds or WORLDS)
+    if worlds is None and in_doubt(compared) and TIMES_MORE * setting.work <= QUICK:
         return in_worlds(alignment, common, TIMES_MORE * WORLDS)
-    return found
+    return compared
+
+
+def in_doubt(compared: Heterogeneity) -> bool:
+    """Whether more simulations might change the verdict on a slot."""
+    return bool(((compared.probability > GREY[0]) & (compared.probability < GREY[1])).any())
 
 
 def in_worlds(alignment: Alignment, setting: Setting, worlds: int) -> Heterogeneity:
     """The comparison with a number of simulated worlds."""
-    relative, as_sent = simulated_spreads(worlds_of(setting), worlds)
-    chance = chance_of(relative, reading.spread_of_components(setting.redivided or alignment, setting.coupled).freedom)
-    return reading.of_components(alignment, setting.coupled, chance, usual_spread(as_sent), setting.redivided)
+    redivided, sent = simulated_spreads(worlds_of(setting), worlds)
+    freedom = reading.spread_of_components(setting.redivided or alignment, setting.coupled).freedom
+    chance = chance_of(redivided, freedom)
+    return reading.of_components(alignment, setting.coupled, chance, usual_spread(sent), setting.redivided)
 
 
 @lru_cache(maxsize=16)
-def simulated_spreads(worlds: Worlds, count: int) -> tuple[Array, Array]:
-    """(worlds, slots): the spreads of simulated sites per degree of freedom, redivided in common slots, and as they are
-    sent."""
+def simulated_spreads(worlds: Worlds, count: int) -> tuple[Spread, Spread]:
+    """(worlds, slots): the spreads of simulated sites, with data redivided among common slots, and as sent."""
     setting = worlds.setting
     pairs = [(redivide(replace(setting, alignment=one.alignment)), one.alignment) for one in worlds.first(count)]
-    found = [in_slots_of(setting.truth, redivided, sent, setting.coupled) for redivided, sent in pairs]
-    relative, as_sent = zip(*found, strict=True)
-    return np.array(relative), np.array(as_sent)
+    spreads = [in_slots_of(setting.truth, redivided, sent, setting.coupled) for redivided, sent in pairs]
+    redivided, sent = (Spread(*map(np.array, zip(*part, strict=True))) for part in zip(*spreads, strict=True))
+    return redivided, sent
 
 
-def usual_spread(as_sent: Array) -> Array:
-    """For each slot, how far what equal sites send differs, on average; NaN if components overlap too much."""
-    known = as_sent[np.isfinite(as_sent)]
+def usual_spread(sent: Spread) -> Array:
+    """Per slot, the mean spread of what equal sites send, per degree of freedom; NaN if components overlap too much."""
+    known = sent.relative[np.isfinite(sent.relative)]
     if not len(known) or known.mean() > MOST_BY_CHANCE:
-        return np.full(as_sent.shape[1], np.nan)
-    return chance_of(as_sent, np.ones(as_sent.shape[1])).mean
+        return np.full(sent.freedom.shape[1], np.nan)
+    return chance_of(sent, np.ones(sent.freedom.shape[1])).mean
 
 
 def small_enough(alignment: Alignment, solver: Solver | None) -> Setting:
-    """The setting to simulate, with a part of the sites and of their observations where there are very many."""
+    """The setting to simulate; with very many sites or observations, some of them."""
     structure, count = alignment.structure, len(alignment.posteriors)
     if len(structure.symmetry) != 1 or not structure.resizable:
         raise NotCalibrated("Sites can be simulated only for one set of components with a common prior.")
     if count < 2:
         raise NotCalibrated("One posterior alone differs from nothing.")
     if any(structure.families[name].countable for name in structure.symmetry[0].factors):
-        # Measured: "p < 0.05" was said of 16 % of the topics of like sites, of 33 % where documents mix more topics.
+        # p was below 0.05 for 16 % of the topics of equal sites, and for 33 % if documents mix more topics.
         raise NotCalibrated("There is no test for topics: how they mix in documents changes how far they differ.")
     every = -(-count // MOST_SITES)
     some = alignment.order[::every] if every > 1 else ()
@@ -146,38 +154,48 @@ def small_enough(alignment: Alignment, solver: Solver | None) -> Setting:
     return replace(whole, most=MOST_OBSERVATIONS) if large else whole
 
 
-def in_slots_of(truth: Posterior, redivided: Alignment, sent: Alignment, coupled: CoupledSet) -> tuple[Array, Array]:
+def in_slots_of(truth: Posterior, redivided: Alignment, sent: Alignment, coupled: CoupledSet) -> tuple[Spread, Spread]:
     """The spreads of a simulated world, in the slots of the posterior that it was simulated from."""
     factors, slots = redivided.problem(coupled).factors, truth.structure.components(coupled)
     components = Components.of(factors, [reading.rows_of(each, coupled) for each in (truth, redivided.merged())])
     base = bases(components.factors, float(components.evidence.sum()), 2 * slots)
     losses = SlotSearch(components, np.arange(2 * slots), base, 2 * slots).join_losses()[:slots, slots:]
     order = linear_sum_assignment(losses)[1]
-    first, second = (reading.spread_of_components(each, coupled).relative[order] for each in (redivided, sent))
-    return first, second
+    first, second = (reading.spread_of_components(each, coupled) for each in (redivided, sent))
+    return Spread(*(part[order] for part in first)), Spread(*(part[order] for part in second))
 
 
-def chance_of(relative: Array, freedom: Array) -> Chance:
-    """The distribution of (worlds, slots) simulated spreads: a mean for each slot, one relative variance for all."""
-    compared = np.isfinite(relative).sum(axis=0)
-    known = (compared >= max(2.0, LEAST_COMPARED * len(relative))) & (freedom > 0.0)
-    mean, shape = np.full(len(freedom), np.nan), np.full(len(freedom), np.nan)
-    if known.any():
-        mean[known] = np.nanmean(relative[:, known], axis=0)
-        variance = float(np.mean(np.nanvar(relative[:, known] / mean[known], axis=0, ddof=1)))
-        # The statistic of separate components has half its freedom as its shape.
-        wider = max(1.0, variance * 0.5 * float(freedom[known].mean()))
-        shape[known] = 0.5 * freedom[known] / wider
-    error = np.where(known, 1.0 / np.sqrt(np.maximum(np.where(known, shape, 1.0) * compared, 1.0)), 0.0)
-    return Chance(mean, shape, 2.0 * shape * compared, error)
+def chance_of(simulated: Spread, freedom: Array) -> Chance:
+    """The distribution of the spreads of simulated sites, (worlds, slots): a mean per slot, one relative variance.
+
+    World w has f_w degrees of freedom and x_w = statistic / f_w; the mean is x̄ = Σ f_w x_w / Σ f_w. With P the prior
+    worlds, the variance relative to a chi-square's is, summed over slots and their n worlds,
+
+        v = (P + Σ ½ f_w (x_w / x̄ − 1)²) / (P + Σ (n − 1))
+    """
+    compared = (simulated.freedom > 0.0).sum(axis=0)
+    known = (compared >= max(2.0, LEAST_COMPARED * len(simulated.freedom))) & (freedom > 0.0)
+    total = np.where(known, simulated.freedom.sum(axis=0), np.nan)
+    mean = np.where(simulated.freedom > 0.0, simulated.statistic, 0.0).sum(axis=0) / total
+    squares = 0.5 * simulated.freedom * (simulated.relative / mean - 1.0) ** 2
+    variance = (PRIOR_WORLDS + np.nansum(squares)) / (PRIOR_WORLDS + (compared[known] - 1.0).sum())
+    degrees = total / variance
+    return Chance(mean, np.where(known, 0.5 * freedom / variance, np.nan), degrees, np.sqrt(2.0 / degrees))
 
 
-def of_coefficients(alignment: Alignment, factor: str, known: Coefficients, worlds: int) -> Heterogeneity:
+def of_coefficients(alignment: Alignment, factor: str, known: Coefficients, worlds: int | None) -> Heterogeneity:
     """The comparison of coefficients: exact with Gaussian noise, else against simulated sites."""
     try:
         check_fitted_alone(alignment)
-        chance = exact_chance(alignment, factor, known) or redrawn_chance(Redrawing(alignment, factor, worlds))
-        return reading.of_coefficients(alignment, factor, known, chance)
+        if (exact := exact_chance(alignment, factor, known)) is not None:
+            return reading.of_coefficients(alignment, factor, known, exact)
+        redrawing = Redrawing(alignment, factor)
+        chance = redrawing.chance(known, worlds or WORLDS)
+        compared = reading.of_coefficients(alignment, factor, known, chance)
+        if worlds is None and in_doubt(compared) and redrawing.cells <= QUICK_CELLS:
+            chance = redrawing.chance(known, TIMES_MORE * WORLDS)
+            compared = reading.of_coefficients(alignment, factor, known, chance)
+        return compared
     except (NotCalibrated, StructureMismatch) as error:
         unknown = Chance.unknown(known.shifts.shape[1])
         return reading.of_coefficients(alignment, factor, known, unknown, str(error))
@@ -204,11 +222,13 @@ def exact_chance(alignment: Alignment, factor: str, known: Coefficients) -> Chan
 
 @dataclass(frozen=True)
 class Redrawing:
-    """Which sites are to be simulated how often; compared by their contents."""
+    """Simulated sites of a regression with rows like the real ones, all with the same coefficients.
+
+    Compared by contents.
+    """
 
     alignment: Alignment
     factor: str
-    worlds: int
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Redrawing) and self.key == other.key
@@ -219,31 +239,42 @@ class Redrawing:
     @cached_property
     def key(self) -> tuple[Any, ...]:
         digests = tuple(sorted(posterior.digest for posterior in self.alignment.posteriors))
-        return self.factor, self.worlds, self.alignment.moved, digests
+        return self.factor, self.alignment.moved, digests
+
+    def rng(self, *number: int) -> np.random.Generator:
+        """Random numbers that depend on the merge alone."""
+        return np.random.default_rng([int(self.alignment.merged().digest[:16], 16), *number])
+
+    @cached_property
+    def rows(self) -> list[RowsLike]:
+        """Rows like those of each site, or of some if there are very many sites."""
+        posteriors, order = self.alignment.posteriors, self.alignment.order
+        model, rng = model_for(self.alignment.structure), self.rng()
+        if not isinstance(model, Regression):
+            raise NotCalibrated("Sites of this model cannot be simulated.")
+        chosen = [posteriors[site] for site in order[:: -(-len(order) // MOST_SITES)]]
+        return [RowsLike.behind(model, posterior, MOST_OBSERVATIONS, rng) for posterior in chosen]
+
+    @property
+    def cells(self) -> int:
+        return sum(site.count * site.rows.shape[1] for site in self.rows)
+
+    def chance(self, known: Coefficients, worlds: int) -> Chance:
+        """How far such sites differ by chance if the merge is true."""
+        spreads = [redrawn_spread(self, world) for world in range(worlds)]
+        return chance_of(Spread(*map(np.array, zip(*spreads, strict=True))), known.compared(np.ones(1))[0].freedom)
 
 
-@lru_cache(maxsize=16)
-def redrawn_chance(redrawing: Redrawing) -> Chance:
-    """How far sites with rows like these differ by chance, where the merge is true."""
-    alignment, factor = redrawing.alignment, redrawing.factor
+@lru_cache(maxsize=256)
+def redrawn_spread(redrawing: Redrawing, world: int) -> Spread:
+    """The spread of the sites of one simulated world."""
+    alignment, factor, rng = redrawing.alignment, redrawing.factor, redrawing.rng(world)
     merged, family = alignment.merged(), alignment.structure.families[factor]
-    model, every = model_for(alignment.structure), -(-len(alignment.posteriors) // MOST_SITES)
-    if not isinstance(model, Regression):
-        raise NotCalibrated("Sites of this model cannot be simulated.")
-    rng = np.random.default_rng(int(merged.digest[:16], 16))
-    chosen = [alignment.posteriors[site] for site in alignment.order[::every]]
-    rows = [RowsLike.behind(model, posterior, MOST_OBSERVATIONS, rng) for posterior in chosen]
-    relative = []
-    for _ in range(redrawing.worlds):
-        parameters = drawn_parameters(merged, rng)
-        try:
-            refits = recentred([site.refitted(parameters[factor], rng, first=alignment.moved) for site in rows])
-        except (np.linalg.LinAlgError, ArithmeticError):
-            raise NotCalibrated("Sites like these cannot be simulated: their numbers are out of proportion.") from None
-        sent = [dense(refit.contribution[factor]) for refit in refits]
-        parts = [part for part in (family.quadratic(each, merged.natural[factor]) for each in sent) if part]
-        spread, _ = Coefficients(*map(np.array, zip(*parts, strict=True))).compared(np.ones(1))
-        relative.append(spread.relative)
-    known = Coefficients.of(alignment, factor)
-    freedom = np.zeros(1) if known is None else known.compared(np.ones(1))[0].freedom
-    return chance_of(np.array(relative), freedom)
+    parameters = drawn_parameters(merged, rng)[factor]
+    try:
+        refits = recentred([site.refitted(parameters, rng, first=alignment.moved) for site in redrawing.rows])
+    except (np.linalg.LinAlgError, ArithmeticError):
+        raise NotCalibrated("Sites like these cannot be simulated: their numbers are out of proportion.") from None
+    sent = [dense(refit.contribution[factor]) for refit in refits]
+    parts = [part for part in (family.quadratic(each, merged.natural[factor]) for each in sent) if part]
+    return Coefficients(*map(np.array, zip(*parts, strict=True))).compared(np.ones(1))[0]

@@ -27,8 +27,8 @@ from decbayes.views.view import Notes, View, view_of
 
 # Components with fewer observations may describe single ones; statistical offices seldom publish such cells.
 LEAST = 5.0
-# How many matches to simulate, and the largest probability that so few can show.
-SIMULATED, MOST_SURE = 100, 0.99
+# How many matches to simulate.
+SIMULATED = 100
 
 
 @dataclass(frozen=True)
@@ -44,15 +44,11 @@ class Sureness:
     """The expected number of wrong matches; None if unknown."""
 
     def text(self, site: int, slot: int) -> str:
-        """One value for people; a few hundred simulated matches cannot show more than 99 %."""
+        """One value for people."""
         value = float(self.values[site, slot])
         if np.isnan(value):
             return "–"
-        return probability_text(value) if self.name == "probability" else number(value)
-
-
-def probability_text(value: float) -> str:
-    return f"≥{MOST_SURE:.0%}" if value >= MOST_SURE else f"{value:.0%}"
+        return f"{value:.0%}" if self.name == "probability" else number(value)
 
 
 def sureness(alignment: Alignment, coupled: CoupledSet, reliability: Reliability | None = None) -> Sureness:

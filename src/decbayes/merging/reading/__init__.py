@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from decbayes.merging.reading._heterogeneity import Chance as Chance
     from decbayes.merging.reading._heterogeneity import Coefficients as Coefficients
     from decbayes.merging.reading._heterogeneity import Heterogeneity as Heterogeneity
+    from decbayes.merging.reading._heterogeneity import Spread as Spread
     from decbayes.merging.reading._heterogeneity import of_coefficients as of_coefficients
     from decbayes.merging.reading._heterogeneity import of_components as of_components
     from decbayes.merging.reading._heterogeneity import ranks as ranks
@@ -45,8 +46,8 @@ else:
         __name__,
         {
             "._confidence": "DOUBTFUL Confidence Curve Reliability confidence features",
-            "._heterogeneity": "RANK RARELY Chance Coefficients Heterogeneity of_coefficients of_components "
-            "ranks rows_of spread_of_components",
+            "._heterogeneity": "RANK RARELY Chance Coefficients Heterogeneity Spread of_coefficients "
+            "of_components ranks rows_of spread_of_components",
             "._influence": "DISAGREES Influence influence",
             "._margins": "CLOSE losses margins",
             "._parties": "Parties Party parties",

@@ -54,7 +54,7 @@ class Reliability:
         nowhere: the share of the wrong ones that belonged to no slot at all.
         unlike: the Kolmogorov–Smirnov distance between the actual margins and the simulated ones. If it is large, the
             model fits the sites' data badly.
-        most: the highest probability that this many simulated matches can show.
+        most: the highest probability to state, given the number of simulated matches and how far clusters overlap.
 
     >>> from decbayes.merging.reading import Curve
     >>> by_margin, by_overlap = Curve(0.0, slopes=(1.0, 0.0, 0.0)), Curve(0.0, slopes=(1.0, 0.0, 0.0, 1.0))

@@ -20,7 +20,6 @@ from decbayes.merging.reading import CLOSE, DOUBTFUL, Heterogeneity, Parties
 from decbayes.posterior import Posterior, entry_name
 from decbayes.structure import CoupledSet
 from decbayes.views import view_of
-from decbayes.views.findings import probability_text
 from decbayes.views.text_summary import filled
 from decbayes.views.values import Difference
 
@@ -305,5 +304,5 @@ def probability_cell(components: Sequence[int], values: Array) -> Text:
     if not components:
         return Text("–")
     least = float(np.min(values[list(components)]))  # NaN if any is
-    text = "alone" if np.isnan(least) else probability_text(least)
+    text = "alone" if np.isnan(least) else f"{least:.0%}"
     return Text(f"{'+'.join(map(str, components))} ({text})", style="yellow" if least < DOUBTFUL else "")

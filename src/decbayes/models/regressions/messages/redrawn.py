@@ -1,10 +1,13 @@
 """Rows like those behind a contribution, to simulate sites of a regression whose outcome is not Gaussian.
 
-A contribution has P = Σ_n w_n x_n x_nᵀ. With an intercept this gives the number, mean and covariance of the rows x,
-weighted by w. Rows with these moments are drawn, and sampled with probabilities proportional to 1 / w, as many as it
-takes for their weights to add up to those of the site.
+A contribution has P = Σ_n w_n x_n x_nᵀ: with an intercept, the number, the mean and the covariance of the rows x
+weighted by w. A pool of rows with such moments is drawn. A simulated site takes rows of the pool with probabilities in
+proportion to 1 / w, as many as give the total weight of the site:
 
     n = P_00 E_w[1 / w],    w = −E[∂² log p(y|f) / ∂f²] at the site's posterior
+
+They are then moved and stretched to the moments of the site again. Without this they would hold less information than
+the site in its weakest directions, because a sample of a sample is narrower there, and differ too much.
 """
 
 from dataclasses import dataclass, replace
@@ -21,7 +24,7 @@ from decbayes.models.regressions.regression import Regression
 from decbayes.models.regressions.varying.climb import FACTOR
 from decbayes.posterior import Posterior
 
-# Rows to sample from, and the most that a row may exceed the median probability, as a factor.
+# The size of the pool, and how many times more often than usual a row is taken at most.
 POOL, MOST_TIMES = 2000, 20.0
 # Tolerance of x² = x for a column of zeros and ones.
 BINARY = 1e-6
@@ -29,12 +32,21 @@ BINARY = 1e-6
 
 @dataclass(frozen=True)
 class RowsLike:
-    """Design rows like those of one site, with sampling probabilities, and their original number."""
+    """A pool of rows of a design like those of one site.
+
+    Attributes:
+        model: the regression on the columns of the design.
+        rows: the pool.
+        probabilities: how likely a simulated site takes each row.
+        count: the number of rows that it takes.
+        precision: Σ w x xᵀ of the real site.
+    """
 
     model: Regression
     rows: Array
     probabilities: Array
     count: int
+    precision: Array
 
     @classmethod
     def behind(cls, model: Regression, posterior: Posterior, most: float, rng: np.random.Generator) -> "RowsLike":
@@ -58,11 +70,12 @@ class RowsLike:
         times = 1.0 / np.maximum(weights, 1e-9)
         times = np.minimum(times, MOST_TIMES * np.median(times))
         count = round(min(precision[0, 0] * float(times.mean()), most))
-        return cls(on_design(model), rows, times / times.sum(), max(count, 1))
+        return cls(on_design(model), rows, times / times.sum(), max(count, 1), precision)
 
     def refitted(self, parameters: Any, rng: np.random.Generator, *, first: bool) -> Posterior:
-        """What as many rows would send, in a first broadcast or as a fit, given these parameters."""
-        taken = self.rows[rng.choice(len(self.rows), size=self.count, p=self.probabilities)]
+        """What a site with such rows would send, in a first broadcast or as a fit, if these are the parameters."""
+        places = rng.choice(len(self.rows), size=self.count, p=self.probabilities)
+        taken = with_moments(self.rows[places], 1.0 / self.probabilities[places], self.precision)
         coefficients, noise = self.model.outcome.drawn(parameters)
         targets = self.model.outcome.draw(taken @ coefficients, noise, rng)
         fit = self.model.fit_site if first else self.model.fit
@@ -70,10 +83,8 @@ class RowsLike:
 
 
 def drawn_rows(precision: Array, rng: np.random.Generator) -> Array:
-    """Rows with the weighted mean and covariance of a site's rows; the first column is the intercept."""
-    with np.errstate(all="ignore"):
-        mean = precision[0] / precision[0, 0]
-        covariance = precision / precision[0, 0] - np.outer(mean, mean)
+    """Rows with the weighted mean and covariance of a site's rows, their first column the intercept."""
+    mean, covariance = moments_of(precision)
     if not (np.isfinite(mean).all() and np.isfinite(covariance).all()):
         raise NotCalibrated("Rows like those of a site cannot be simulated: no rows have such sums.")
     deviation = np.sqrt(np.maximum(np.diag(covariance), 0.0))
@@ -87,8 +98,30 @@ def drawn_rows(precision: Array, rng: np.random.Generator) -> Array:
     return np.asarray(rows)
 
 
+def moments_of(precision: Array) -> tuple[Array, Array]:
+    """The mean and covariance of rows x by their weights, from Σ w x xᵀ; not finite if there are none."""
+    with np.errstate(all="ignore"):
+        mean = precision[0] / precision[0, 0]
+        return mean, precision / precision[0, 0] - np.outer(mean, mean)
+
+
+def with_moments(rows: Array, weights: Array, precision: Array) -> Array:
+    """The rows, moved and stretched so that their weighted mean and covariance are those of Σ w x xᵀ.
+
+    Directions in which the rows do not vary stay constant.
+    """
+    (before, spread), (mean, covariance) = map(moments_of, ((weights[:, None] * rows).T @ rows, precision))
+    stretch = np.linalg.pinv(square_root(spread), hermitian=True) @ square_root(covariance)
+    return np.asarray(mean + (rows - before) @ stretch)
+
+
+def square_root(covariance: Array) -> Array:
+    values, axes = np.linalg.eigh(covariance)
+    return np.asarray(axes * np.sqrt(np.maximum(values, 0.0)) @ axes.T)
+
+
 def on_design(model: Regression) -> Regression:
-    """The same regression for data that are the columns of its design without the intercept, then the target."""
+    """The same regression, with the columns of the design, except the intercept, and then the target as its data."""
     target = model.columns[model.target]
     names = [f"column {place}" for place in range(1, len(model.table.design.labels))]
     columns = {name: Gaussian(0.0, 1.0) for name in names} | {"target": target}
