@@ -1,4 +1,4 @@
-"""The features of each match of an alignment and, if the truth is known, whether it is right."""
+"""The features of each match of an alignment and, where the truth is known, whether it is right."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ HALF, TENTH = 0.5, 0.1
 
 @dataclass(frozen=True)
 class Matches:
-    """All matches of some alignments: margins, evidence and overlaps; whether each is right, or belongs nowhere.
+    """The matches of some alignments: their features, whether each is right, and whether it belongs to no slot.
 
     Components without data and those alone in their slots are omitted.
     """
@@ -47,7 +47,7 @@ class Matches:
     def of(
         cls, alignment: Alignment, coupled: CoupledSet, overlaps: Sequence[Array], truths: Sequence[Array]
     ) -> "Matches":
-        """`truths[i]` is (components, true components): the data of each component of site i by true component."""
+        """`truths[i]`, (components, true components), counts the data of site i by component and true component."""
         evidence, alone = reading.observations(alignment, coupled), reading.alone(alignment, coupled)
         slots = [assignment[coupled] for assignment in alignment.assignments]
         right, nowhere = judged(slots, truths, alignment.structure.components(coupled))

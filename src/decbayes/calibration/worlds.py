@@ -59,7 +59,7 @@ Contributions = dict[str, Array]
 
 @dataclass(frozen=True)
 class Setting:
-    """The setting to simulate: the merged posterior as the truth, and the sizes of the sites.
+    """What to simulate: the true posterior and the sizes of the sites.
 
     Attributes:
         alignment: the alignment whose merge is the truth.

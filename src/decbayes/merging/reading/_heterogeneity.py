@@ -5,10 +5,10 @@ log-likelihood at its maximum, the statistic is the likelihood ratio
 
     2D = 2 (Σ_i F(c_i) − F(Σ_i c_i)),    freedom = parameters · (N − 1)
 
-Sites that are the same do not have 2D = freedom on average: observations are assigned to components with some error,
-and sites may be small. `Chance` says how 2D is distributed; `db.checking.heterogeneity` simulates it. For each entry of
-a component, with n_i of n observations at site i, the site's mean m_i, the mean m and deviation s of all sites, and φ
-the mean of 2D / freedom by chance:
+Even for equal sites, the mean of 2D is not its freedom: observations are assigned to components with some error, and
+sites may be small. `Chance` is the distribution of 2D by chance, which `db.checking.heterogeneity` simulates. For
+each entry of a component, with n_i of n observations at site i, the site's mean m_i, the mean m and deviation s of all
+sites, and φ the mean of 2D / freedom by chance:
 
     Q = Σ_i (m_i − m)² / v_i,    v_i = s² n / n_i                              (about φ (N − 1) by chance)
     between² = max(0, (Q − φ (N − 1)) / (Σ_i 1/v_i − Σ_i 1/v_i² / Σ_i 1/v_i))   (DerSimonian and Laird)
@@ -53,7 +53,7 @@ KNOWN = 1e9
 
 
 class Spread(NamedTuple):
-    """How far the sites' versions of each slot are apart, and how many parameters could differ."""
+    """How far apart the sites' versions of each slot are, and the number of parameters that could differ."""
 
     statistic: Array
     freedom: Array
