@@ -12,7 +12,6 @@ import numpy as np
 from decbayes.merging import align, merge, product
 from decbayes.plot.style import canvas
 from decbayes.posterior import Posterior
-from decbayes.streams.course import sequential_round
 from decbayes.updates import Update
 from paper.amps import MATCHED
 from paper.boxes import draw_boxes, draw_times
@@ -191,7 +190,8 @@ def merged_and_refined(
     current, update = list(alignment.relabelled()), Update(refining(work.model))
     for number in range(1, max(ROUNDS) + 1):
         begun = perf_counter()
-        current = sequential_round(update, shards, current, rng)
+        for site, shard in enumerate(shards):
+            current[site] = update.relearn(shard, current[site], product(current), rng=rng)
         merged = product(current)
         spent += perf_counter() - begun
         if number in ROUNDS:

@@ -7,7 +7,7 @@ from scipy.sparse import csr_array
 from scipy.stats import multivariate_normal, norm
 
 import decbayes as db
-from decbayes.streams.days import CAPS, capped
+from decbayes.streams.days import CAPS, Days
 from decbayes.updates.forgetting import KEEP, learned_shares
 
 MEAN = db.models.GaussianMean(variance=2.0, dimension=1, prior_variance=100.0)
@@ -54,7 +54,7 @@ def test_the_most_that_is_kept_is_what_predicts_one_half_of_the_new_data_from_th
     """Caps are weighted by the density of each half, given the other and what a cap leaves, in closed form."""
     old, new = rng.normal(size=400), shift + rng.normal(size=20)
     before = MEAN.fit(old[:, None], rng=rng).posterior
-    (found,) = capped(MEAN, before, {"mean": np.array([0.9])}, [new[:, None]], rng, None).values()
+    (found,) = Days(MEAN, rng, None).capped(before, {"mean": np.array([0.9])}, [new[:, None]]).values()
     halves = [part.ravel() for part in db.checking.hold_back(MEAN, new[:, None], share=0.5)]
 
     def log_density(share):

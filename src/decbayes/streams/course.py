@@ -66,47 +66,38 @@ class Course:
 
     def _next(self) -> list[Posterior]:
         if self.afresh and not self.shifts:
-            return fresh_round(self.update, self.shards, self.contributions, self.rng)
-        update = replace(self.update, first=not self.shifts)
-        after = ROUNDS[self.schedule](update, self.shards, self.contributions, self.rng)
+            return fresh_round(self)
+        after = ROUNDS[self.schedule](self, replace(self.update, first=not self.shifts))
         if self.extrapolation is None:
             return after
         return self.extrapolation.followed(self.contributions, after, self.bound)
 
 
-def fresh_round(
-    update: Update, shards: Sequence[Any], contributions: list[Posterior], rng: np.random.Generator | None
-) -> list[Posterior]:
+def fresh_round(course: Course) -> list[Posterior]:
     """Each site fits alone from one common start: labels agree, and each site's own optimum is dropped."""
-    fits = update.model.fit_many(shards, starts=[product(contributions)] * len(contributions), rng=rng)
-    return [fit.posterior for fit in fits]
+    starts = [product(course.contributions)] * len(course.contributions)
+    return [fit.posterior for fit in course.update.model.fit_many(course.shards, starts=starts, rng=course.rng)]
 
 
-def sequential_round(
-    update: Update, shards: Sequence[Any], contributions: list[Posterior], rng: np.random.Generator | None
-) -> list[Posterior]:
-    current = list(contributions)
-    for site, shard in enumerate(shards):
-        current[site] = update.relearn(shard, current[site], product(current), rng=rng)
+def sequential_round(course: Course, update: Update) -> list[Posterior]:
+    current = list(course.contributions)
+    for site, shard in enumerate(course.shards):
+        current[site] = update.relearn(shard, current[site], product(current), rng=course.rng)
     return current
 
 
-def parallel_round(
-    update: Update, shards: Sequence[Any], contributions: list[Posterior], rng: np.random.Generator | None
-) -> list[Posterior]:
-    return update.relearn_all(shards, contributions, product(contributions), rng=rng)
+def parallel_round(course: Course, update: Update) -> list[Posterior]:
+    return update.relearn_all(course.shards, course.contributions, product(course.contributions), rng=course.rng)
 
 
-def asynchronous_round(
-    update: Update, shards: Sequence[Any], contributions: list[Posterior], rng: np.random.Generator | None
-) -> list[Posterior]:
+def asynchronous_round(course: Course, update: Update) -> list[Posterior]:
     """Sites in random order, each with a view of the others that is up to one round old."""
-    random, history = generator(rng), [list(contributions)]
-    for site in random.permutation(len(contributions)):
+    random, history = generator(course.rng), [list(course.contributions)]
+    for site in random.permutation(len(course.contributions)):
         view = list(history[random.integers(len(history))])
         current = list(history[-1])
         view[site] = current[site]
-        current[site] = update.relearn(shards[site], current[site], product(view), rng=rng)
+        current[site] = update.relearn(course.shards[site], current[site], product(view), rng=course.rng)
         history.append(current)
     return history[-1]
 

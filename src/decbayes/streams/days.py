@@ -7,6 +7,7 @@ keeps, and predicts the other half.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,86 +30,62 @@ LEARNING_ROUNDS = 2
 CAPS = np.array([1.0, 0.85, 0.7, 0.5])
 
 
-class Day:
-    """What the sites' new data add to the earlier posterior."""
+@dataclass(frozen=True)
+class Days:
+    """Epochs of one model: how sites fit new data, and how these fits are aligned."""
 
-    def __init__(
-        self,
-        model: Model,
-        before: Posterior,
-        shards: Sequence[Any],
-        rng: np.random.Generator | None,
-        solver: Solver | None,
-        start: Posterior | None = None,
-    ) -> None:
-        self._settings = (model, shards, rng, solver)
-        self._update = Update(model, Epoch(before))
-        learned = [self._update.learn(shard, self._update.nothing, rng=rng, start=start) for shard in shards]
-        self.added = aligned(learned, "largest", solver)[0].merged()
+    model: Model
+    rng: np.random.Generator | None
+    solver: Solver | None
 
-    def whole(self) -> Posterior:
-        return self._update.whole(self.added)
+    def after(self, current: Posterior, shards: Sequence[Any], forgetting: Forgetting) -> Posterior:
+        """The posterior after one more epoch's data."""
+        if forgetting is None:
+            return self.whole(current, shards)
+        if forgetting == "learn":
+            return followed(current, self.learned(current, shards))
+        return followed(current, self.whole(forget(current, forgetting), shards))
 
-    def again(self, left: Posterior) -> "Day":
-        """Refit the same data on top of what is left, starting from the previous fit."""
-        model, shards, rng, solver = self._settings
-        # After forgetting, two components that have both changed are nearly the same and cannot be told apart.
-        return Day(model, left, shards, rng, solver, start=Epoch(left).whole(self.added))
+    def whole(self, before: Posterior, shards: Sequence[Any]) -> Posterior:
+        """The posterior of the new data on top of an earlier one."""
+        return Epoch(before).whole(self.added(before, shards))
 
+    def added(self, before: Posterior, shards: Sequence[Any], start: Posterior | None = None) -> Posterior:
+        """What the sites' new data add to an earlier posterior."""
+        update = Update(self.model, Epoch(before))
+        fits = [update.learn(shard, update.nothing, rng=self.rng, start=start) for shard in shards]
+        return aligned(fits, "largest", self.solver)[0].merged()
 
-def after_epoch(
-    model: Model,
-    current: Posterior,
-    shards: Sequence[Any],
-    rng: np.random.Generator | None,
-    solver: Solver | None,
-    forgetting: Forgetting,
-) -> Posterior:
-    """The posterior after one more epoch's data."""
-    if forgetting is None:
-        return Day(model, current, shards, rng, solver).whole()
-    if forgetting == "learn":
-        day = learned_day(model, current, shards, rng, solver)
-    else:
-        day = Day(model, forget(current, forgetting), shards, rng, solver)
-    return followed(current, day.whole())
+    def learned(self, current: Posterior, shards: Sequence[Any]) -> Posterior:
+        """The new data on top of as much of the earlier data as they support."""
+        added = self.added(current, shards)
+        if current == Posterior.of_prior(self.model.structure):
+            return Epoch(current).whole(added)
+        for _ in range(LEARNING_ROUNDS):
+            kept = learned_shares(current, added)
+            added = self._again(weighted(current, kept), added, shards)
+        left = weighted(current, self.capped(current, kept, shards))
+        return Epoch(left).whole(self._again(left, added, shards))
 
+    def _again(self, left: Posterior, added: Posterior, shards: Sequence[Any]) -> Posterior:
+        # Start from the previous fit: two components that have both changed are nearly the same after forgetting.
+        return self.added(left, shards, start=Epoch(left).whole(added))
 
-def learned_day(
-    model: Model, current: Posterior, shards: Sequence[Any], rng: np.random.Generator | None, solver: Solver | None
-) -> Day:
-    """The new data on top of as much of the earlier data as they support."""
-    day = Day(model, current, shards, rng, solver)
-    if current == Posterior.of_prior(model.structure):
-        return day
-    for _ in range(LEARNING_ROUNDS):
-        kept = learned_shares(current, day.added)
-        day = day.again(weighted(current, kept))
-    return day.again(weighted(current, capped(model, current, kept, shards, rng, solver)))
+    def capped(self, current: Posterior, kept: Kept, shards: Sequence[Any]) -> Kept:
+        """The mean of the capped shares, each cap weighted by its predictive probability.
 
-
-def capped(
-    model: Model,
-    current: Posterior,
-    kept: Kept,
-    shards: Sequence[Any],
-    rng: np.random.Generator | None,
-    solver: Solver | None,
-) -> Kept:
-    """The mean of the capped shares, each cap weighted by its predictive probability.
-
-    Without data to predict, shares are unchanged.
-    """
-    halves = in_halves(model, shards)
-    if not halves:
-        return kept
-    candidates = [{name: np.minimum(shares, cap) for name, shares in kept.items()} for cap in CAPS]
-    log_weights = KEEP * CAPS
-    for fitted, predicted in (zip(*halves, strict=True), zip(*(pair[::-1] for pair in halves), strict=True)):
-        learned = [Day(model, weighted(current, candidate), fitted, rng, solver).whole() for candidate in candidates]
-        log_weights = log_weights + predictions(model, learned, predicted)
-    weights = softmax(log_weights)
-    return {name: weights @ np.array([candidate[name] for candidate in candidates]) for name in kept}
+        Without data to predict, shares are unchanged.
+        """
+        halves = in_halves(self.model, shards)
+        if not halves:
+            return kept
+        candidates = [{name: np.minimum(shares, cap) for name, shares in kept.items()} for cap in CAPS]
+        log_weights = KEEP * CAPS
+        for fitted, predicted in (zip(*halves, strict=True), zip(*(pair[::-1] for pair in halves), strict=True)):
+            posteriors = [self.whole(weighted(current, candidate), fitted) for candidate in candidates]
+            log_weights = log_weights + predictions(self.model, posteriors, predicted)
+        weights = softmax(log_weights)
+        return {name: weights @ np.array([candidate[name] for candidate in candidates]) for name in kept}
 
 
 def predictions(model: Model, posteriors: Sequence[Posterior], shards: Sequence[Any]) -> Array:

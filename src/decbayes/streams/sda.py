@@ -10,7 +10,7 @@ from decbayes.merging.base.problem import Solver
 from decbayes.models.core.model import Model
 from decbayes.models.core.points import check_structure
 from decbayes.posterior import Posterior
-from decbayes.streams.days import after_epoch
+from decbayes.streams.days import Days
 from decbayes.updates import Update, without
 from decbayes.updates.forgetting import Forgetting, checked_forgetting
 
@@ -140,5 +140,6 @@ def epochs(
             current = Posterior.of_prior(known.structure)
         known = known.for_posterior(current)
         check_structure(current, known.structure, "start")
-        current = after_epoch(known, current, shards, random, solver, forgets) if len(shards) else current
+        if len(shards):
+            current = Days(known, random, solver).after(current, shards, forgets)
         yield current
