@@ -132,5 +132,5 @@ def test_an_unknown_schedule_is_refused(rng):
 
 
 def test_shards_and_posteriors_must_pair_up(rng):
-    with pytest.raises(StructureMismatch, match="2 shards and 1 posteriors"):
+    with pytest.raises(StructureMismatch, match="2 shards but 1 posteriors"):
         db.refine(MEAN, [[0.0], [1.0]], [MEAN.fit([0.0]).posterior], rounds=1, rng=rng)
