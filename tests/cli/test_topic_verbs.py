@@ -123,7 +123,7 @@ def test_topics_are_dropped_joined_and_split_by_hand(run, here):
     assert "split off" in shown
     refused = {
         "drop m.posterior 0 1 2 -o no": "at least one must be left",
-        "join m.posterior 1 -o no": "two components or more",
+        "join m.posterior 1 -o no": "at least two components",
         "drop m.posterior 7 -o no": "a number from 0 to 2",
     }
     for line, reason in refused.items():

@@ -55,7 +55,7 @@ def test_spaces_and_case_make_no_difference_and_other_keys_do():
         overlap([first, other])
     with pytest.raises(InvalidData, match="3 bytes"):
         Sketch.of(["a letter"], b"abc")
-    with pytest.raises(NotDisclosed, match="1 documents would say too much"):
+    with pytest.raises(NotDisclosed, match="1 documents would reveal too much"):
         Sketch.of(["a letter"], KEY, least=20)
 
 

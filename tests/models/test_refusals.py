@@ -197,8 +197,8 @@ def test_counts_without_rare_words_stay(rng):
 @pytest.mark.parametrize(
     ("call", "wrong"),
     [
-        (lambda clusters: db.merging.join(clusters, 1), "two components or more"),
-        (lambda clusters: db.merging.join(clusters, 1, 1), "two components or more"),
+        (lambda clusters: db.merging.join(clusters, 1), "at least two components"),
+        (lambda clusters: db.merging.join(clusters, 1, 1), "at least two components"),
         (lambda clusters: db.merging.join(clusters, 0, 3), "no component 3"),
         (lambda clusters: db.merging.join(clusters, -1, 2), "no component -1"),
         (lambda clusters: db.merging.join(clusters, True, 2), "no component True"),

@@ -258,7 +258,7 @@ def test_a_sketch_has_the_smallest_hashes_of_different_documents(monkeypatch):
     assert Sketch.of(["x"], KEY).documents == 1
     assert Sketch.of(["x"] * 3, KEY, least=3).documents == 3
     for few, least in (([], 0), (["x"] * 2, 3)):
-        with pytest.raises(NotDisclosed, match="would say too much"):
+        with pytest.raises(NotDisclosed, match="would reveal too much"):
             Sketch.of(few, KEY, least=least)
 
 
