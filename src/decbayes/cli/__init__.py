@@ -56,12 +56,14 @@ decbayes --help lists all commands."""
 _order = count()
 
 
-def command(group: Group, name: str, about: str, *examples: str, after: str = "", several: bool = False) -> None:
-    """Register the command in the module of its name; `several` if it has subcommands."""
-    module = name.replace("-", "_")
+def command(
+    group: Group, name: str, about: str, *examples: str, after: str = "", several: bool = False, module: str = ""
+) -> None:
+    """Register a command, by default in the module of its name; `several` if it has subcommands."""
+    function = name.replace("-", "_")
     text = "\n\n".join(part for part in (cleandoc(about), example(*examples), cleandoc(after)) if part)
-    place = f"decbayes.cli.commands.{str(group.name).lower()}.{module}"
-    app.command(f"{place}:{'app' if several else module}", name=name, help=text, group=group, sort_key=next(_order))
+    place = f"decbayes.cli.commands.{str(group.name).lower()}.{module or function}"
+    app.command(f"{place}:{'app' if several else function}", name=name, help=text, group=group, sort_key=next(_order))
 
 
 command(
@@ -173,16 +175,28 @@ command(
     "name",
     "Name a topic. The name stays with it in reports, and in later merges with --since.",
     "decbayes name merged.posterior 3 Hospitals",
+    module="editing",
 )
-command(TOPICS, "drop", "Remove topics from a merge.", "decbayes drop merged.posterior 3 7 -o fewer.posterior")
 command(
-    TOPICS, "join", "Join several topics into one.", "decbayes join merged.posterior Hospitals 5 -o joined.posterior"
+    TOPICS,
+    "drop",
+    "Remove topics from a merge.",
+    "decbayes drop merged.posterior 3 7 -o fewer.posterior",
+    module="editing",
+)
+command(
+    TOPICS,
+    "join",
+    "Join several topics into one.",
+    "decbayes join merged.posterior Hospitals 5 -o joined.posterior",
+    module="editing",
 )
 command(
     TOPICS,
     "split",
     "Split a topic in two, using the files of the sites.",
     "decbayes split merged.posterior 3 a.posterior b.posterior -o divided.posterior",
+    module="editing",
 )
 command(
     TOPICS,

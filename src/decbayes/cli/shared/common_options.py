@@ -4,12 +4,12 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 from cyclopts import Parameter
-from cyclopts.types import PositiveInt
+from cyclopts.types import NonNegativeInt, PositiveInt
 from cyclopts.validators import Number
 from rich.console import Console
 
@@ -22,6 +22,7 @@ from decbayes.inputs import texts
 from decbayes.models.core.model import Model
 
 if TYPE_CHECKING:
+    from decbayes.models.core.ascent import Ascent
     from decbayes.page import Page
     from decbayes.privacy import Privacy
 
@@ -93,14 +94,12 @@ def model_help(hint: Any, *, negative: str | None = None) -> Parameter:
     return Parameter(help=get_args(hint)[1], negative=negative)
 
 
-Columns = Annotated[
-    str, Parameter(help="Columns to use, separated by commas; default: those of the posterior, or the texts in `text`.")
-]
-
 PosteriorColumns = Annotated[
     str, Parameter(help="Columns to use, separated by commas; default: those of the posterior.")
 ]
-
+Level = Annotated[float, Parameter(help="Probability of the intervals.", validator=Number(gt=0, lt=1))]
+Seed = Annotated[NonNegativeInt, Parameter(help="Random seed: the same seed gives the same result.")]
+Passes = Annotated[PositiveInt | None, Parameter(help="Maximum number of passes over the data.")]
 HoldBack = Annotated[float, Parameter(help="Share of the data to keep out of the fit, for `decbayes validate`.")]
 # Beyond this, more data would judge than learn.
 MOST_HELD_BACK = 0.5
@@ -111,7 +110,10 @@ MOST_HELD_BACK = 0.5
 class Reading:
     """How to read files. All options but `columns` are for texts."""
 
-    columns: Columns = ""
+    columns: Annotated[
+        str,
+        Parameter(help="Columns to use, separated by commas; default: those of the posterior, or the texts in `text`."),
+    ] = ""
     format: Annotated[str, model_help(texts.Format)] = ""
     encoding: Annotated[str, model_help(texts.Encoding)] = "utf-8"
     whole: Annotated[bool, model_help(texts.Whole)] = False
@@ -137,16 +139,32 @@ def model_input(model: Model, paths: Sequence[Path]) -> Any:
     return table_file(paths[0])
 
 
+AS_THEY_ARE = Reading()
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Refit:
+    """How to refit a site's data in a round."""
+
+    passes: Passes = None
+    damping: Annotated[
+        float, Parameter(help="Step size; below 1 if rounds oscillate.", validator=Number(gt=0, lte=1))
+    ] = 1.0
+    hold_back: HoldBack = 0.0
+    seed: Seed = 0
+
+    def ascent(self, model: Any) -> "Ascent":
+        ascent: Ascent = model.ascent
+        return ascent if self.passes is None else replace(ascent, passes=self.passes)
+
+
+AS_USUAL = Refit()
+
+
 def check_hold_back(share: float) -> None:
     if not 0.0 <= share <= MOST_HELD_BACK:
         raise WrongArgument(f"--hold-back must be from 0 to {MOST_HELD_BACK:g}, not {share:g}.")
-
-
-LedgerPath = Annotated[
-    Path | None, Parameter(help="With --private: this site's ledger; default: releases.ledger beside the data.")
-]
-DataSet = Annotated[str, Parameter(help="With --private: the data set whose privacy budget is spent.")]
-RowsPerPerson = Annotated[PositiveInt, Parameter(help="With --private: the largest number of rows of one person.")]
 
 
 @Parameter(name="*")
@@ -162,7 +180,9 @@ class Promise:
         float,
         Parameter(help="With --private: δ, well below one over the number of persons.", validator=Number(gt=0, lt=1)),
     ] = 1e-6
-    rows_per_person: RowsPerPerson = 1
+    rows_per_person: Annotated[
+        PositiveInt, Parameter(help="With --private: the largest number of rows of one person.")
+    ] = 1
 
     def privacy(self, sites: int = 0, colluders: int = 1) -> "Privacy":
         """The promise; with a number of sites, they share the noise."""
@@ -187,8 +207,10 @@ class Promise:
 class Accounts:
     """The account of a private release."""
 
-    ledger: LedgerPath = None
-    data_set: DataSet = "data"
+    ledger: Annotated[
+        Path | None, Parameter(help="With --private: this site's ledger; default: releases.ledger beside the data.")
+    ] = None
+    data_set: Annotated[str, Parameter(help="With --private: the data set whose privacy budget is spent.")] = "data"
 
 
 NO_PROMISE, USUAL_ACCOUNTS = Promise(), Accounts()

@@ -6,9 +6,9 @@ from typing import Annotated, Any
 import numpy as np
 from cyclopts import Parameter
 from cyclopts.types import PositiveInt
-from cyclopts.validators import Number
 
 from decbayes.calibration import pool as pool_by_rubin
+from decbayes.cli.shared.common_options import Level
 from decbayes.cli.shared.describe import print_modelled, rows_table
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import messages, output
@@ -28,7 +28,7 @@ def pool(
     rows: Annotated[
         PositiveInt | None, Parameter(help="The number of rows of all sites, for intervals with few data.")
     ] = None,
-    level: Annotated[float, Parameter(help="Probability of the intervals.", validator=Number(gt=0, lt=1))] = 0.9,
+    level: Level = 0.9,
     as_json: Annotated[bool, json_option("term", *KEYS)] = False,
 ) -> None:
     """Print a regression's coefficients over imputed tables; intervals include the uncertainty about missing values."""

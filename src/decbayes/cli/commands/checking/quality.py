@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt, PositiveInt
 from rich.table import Table
 
-from decbayes.cli.shared.common_options import Reading, model_input
+from decbayes.cli.shared.common_options import AS_THEY_ARE, Reading, model_input
 from decbayes.cli.shared.outputs import check_output, output_option
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import PersonOption, RulesOption, persons_of, rules_in_force
@@ -22,7 +22,6 @@ from decbayes.files import load
 from decbayes.models.core.registry import model_for
 from decbayes.models.topics.quality import CoOccurrence, Quality
 
-AS_THEY_ARE = Reading()
 SHOWN = 5
 
 

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 from rich.table import Table
 
-from decbayes.cli.shared.common_options import Device, Reading, work_on
+from decbayes.cli.shared.common_options import AS_THEY_ARE, Device, Reading, work_on
 from decbayes.cli.shared.standard_streams import json_option, print_json, table_file
 from decbayes.cli.shared.terminal import messages, output
 from decbayes.errors import InvalidData
@@ -21,8 +21,6 @@ from decbayes.models.core.evaluation import adjusted_rand, hold_out
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior
-
-AS_THEY_ARE = Reading()
 
 
 def score(

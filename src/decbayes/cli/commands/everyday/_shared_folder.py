@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from decbayes.base.arguments import given
-from decbayes.cli.shared.common_options import Reading, model_input
+from decbayes.cli.shared.common_options import Reading, Refit, model_input
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.posterior_files import check_alike
 from decbayes.cli.shared.running import WrongArgument
@@ -83,7 +83,7 @@ class Joining:
     output: Path
     sites: int
 
-    def fit(self, data: Sequence[Path], reading: Reading, *, seed: int, passes: int | None, hold_back: float) -> None:
+    def fit(self, data: Sequence[Path], reading: Reading, refit: Refit) -> None:
         from decbayes.cli.commands.everyday.fit import fit
         from decbayes.files import load
 
@@ -91,7 +91,7 @@ class Joining:
         if not kind.many_files and len(data) != 1:
             raise WrongArgument(f"This model reads one file, not {len(data)}.")
         files = list(data) if kind.many_files else data[0]
-        options = {"seed": seed, "hold_back": hold_back, "site": self.site, **given(passes=passes)}
+        options = {"seed": refit.seed, "hold_back": refit.hold_back, "site": self.site, **given(passes=refit.passes)}
         fit(kind, files, output=self.output, like=self.like, **options, **reading.options(kind))
 
 

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import numpy as np
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
-from cyclopts.validators import Number
 
+from decbayes.cli.shared.common_options import Level
 from decbayes.cli.shared.outputs import check_output, check_rows, output_option, row_writer
 from decbayes.cli.shared.sharing import RulesOption, check_received_files, rules_given, rules_in_force, small_components
 from decbayes.cli.shared.standard_streams import STANDARD_OUTPUT, json_option, print_json, write_text
@@ -34,7 +34,7 @@ def export(
     top: Annotated[
         NonNegativeInt, Parameter(help="Words or other entries per component, largest first; 0 for all.")
     ] = 0,
-    level: Annotated[float, Parameter(help="Probability of the intervals.", validator=Number(gt=0, lt=1))] = 0.9,
+    level: Level = 0.9,
     rules: RulesOption = None,
     formulas: Annotated[
         bool,

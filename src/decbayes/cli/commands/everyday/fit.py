@@ -20,7 +20,9 @@ from decbayes.cli.shared.common_options import (
     Accounts,
     Device,
     HoldBack,
+    Passes,
     Promise,
+    Seed,
     available_device,
     check_hold_back,
 )
@@ -88,9 +90,7 @@ DataFiles = Annotated[
 Output = Annotated[Path, output_option("Where to write the posterior.")]
 Like = Annotated[Path | None, Parameter(help="Use the model, prior and column names of another site's posterior.")]
 EARLIER = "Posterior of earlier data to build on: the result covers both, with the same model and components."
-Seed = Annotated[NonNegativeInt, Parameter(help="Random seed: the same seed gives the same fit.")]
 Restarts = Annotated[NonNegativeInt | None, Parameter(help="Additional random starts; the best is kept.")]
-Passes = Annotated[PositiveInt | None, Parameter(help="Maximum number of passes over the data.")]
 Batch = Annotated[
     PositiveInt | None, Parameter(help="Documents per batch in the first passes, for very large collections.")
 ]

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import numpy as np
 from cyclopts import Parameter
-from cyclopts.validators import Number
 
+from decbayes.cli.shared.common_options import Level
 from decbayes.cli.shared.describe import print_modelled, rows_table
 from decbayes.cli.shared.outputs import check_output, check_rows, output_option, row_writer
 from decbayes.cli.shared.running import WrongArgument
@@ -39,7 +39,7 @@ def predict(
     times: Annotated[
         str, Parameter(help="Survival: the times to predict for, separated by commas. Default: the agreed cuts.")
     ] = "",
-    level: Annotated[float, Parameter(help="Probability of the intervals.", validator=Number(gt=0, lt=1))] = 0.9,
+    level: Level = 0.9,
     write: Annotated[Path | None, output_option("Also write the rows: .csv, .csv.gz or .parquet.")] = None,
     as_json: Annotated[bool, json_option("prediction", "the person's values", "time", *NUMBERS)] = False,
 ) -> None:

@@ -7,16 +7,16 @@ from typing import Annotated, Any
 
 import numpy as np
 from cyclopts import Parameter
-from cyclopts.types import NonNegativeInt, PositiveInt
-from cyclopts.validators import Number
 
 from decbayes.cli.commands.everyday._shared_folder import Joining, RoundToMake, Waiting, next_step
 from decbayes.cli.shared.common_options import (
+    AS_THEY_ARE,
+    AS_USUAL,
     USUAL_ACCOUNTS,
     Accounts,
     Device,
-    HoldBack,
     Reading,
+    Refit,
     check_hold_back,
     model_input,
     work_on,
@@ -47,7 +47,6 @@ from decbayes.models.core.registry import model_for
 from decbayes.updates.rounds import ROUNDS_BEFORE, Round, Sent, slots_of
 from decbayes.updates.update import shift
 
-AS_THEY_ARE = Reading()
 # What `decbayes secure new` writes into its folder.
 AGREEMENT = "agreement.json"
 
@@ -130,12 +129,7 @@ def refine(
             "topics and states, 'auto' estimates it from the first posteriors. Give the same at all sites."
         ),
     ] = None,
-    passes: Annotated[PositiveInt | None, Parameter(help="Maximum number of passes over the data.")] = None,
-    damping: Annotated[
-        float, Parameter(help="Step size; below 1 if rounds oscillate.", validator=Number(gt=0, lte=1))
-    ] = 1.0,
-    hold_back: HoldBack = 0.0,
-    seed: Annotated[NonNegativeInt, Parameter(help="Random seed.")] = 0,
+    refit: Refit = AS_USUAL,
     device: Device = None,
     as_json: Annotated[bool, json_option("round", "file", "round", "sites", "shift", "waiting")] = False,
     private: Annotated[
@@ -156,7 +150,7 @@ def refine(
         take_part(
             where.folder, data, key=secure.key, agreed=secure.agreed,
             records=SiteRecords(secure.approve, ledger=accounts.ledger), data_set=accounts.data_set, person=person,
-            passes=passes, damping=damping, hold_back=hold_back, seed=seed, as_json=as_json, reading=reading,
+            refit=refit, as_json=as_json, reading=reading,
         )  # fmt: skip
         return
     if private:
@@ -167,7 +161,7 @@ def refine(
         return
     if accounts != USUAL_ACCOUNTS or person:
         raise WrongArgument("--ledger, --data-set and --person go with --private; otherwise those of --own apply.")
-    check_hold_back(hold_back)
+    check_hold_back(refit.hold_back)
     work_on(device)
     requested = component_number(components)
     step = where.step(data, reading, requested)
@@ -175,42 +169,31 @@ def refine(
         print_waiting(step, as_json)
         return
     if isinstance(step, Joining):
-        step.fit(data, reading, seed=seed, passes=passes, hold_back=hold_back)
+        step.fit(data, reading, refit)
         print_first(step, as_json)
         return
     before = Round.of(step.sent, step.components(requested), in_step=where.folder is None, auto=step.auto)
-    refined = make_round(step, before, data, reading, passes=passes, damping=damping, hold_back=hold_back, seed=seed)
+    refined = make_round(step, before, data, reading, refit)
     (print_wide if step.wide else print_round)(step.output, refined, before, as_json)
 
 
-def make_round(
-    step: RoundToMake,
-    before: Round,
-    data: list[Path],
-    reading: Reading,
-    *,
-    passes: int | None,
-    damping: float,
-    hold_back: float,
-    seed: int,
-) -> Sent:
+def make_round(step: RoundToMake, before: Round, data: list[Path], reading: Reading, refit: Refit) -> Sent:
     """Refit under the rules of this site's file, and write the draft of its next round."""
     model, report = before.model, ReadingReport()
     observations = model.read(model_input(model, data), report=report, **reading.options(type(model)))
     manifest = manifest_of(step.site_file)
     rules, person = (rules_in_force(None), "") if manifest is None else (manifest.rules, manifest.person)
     persons = persons_of(model, data, person, **reading.options(type(model)))
-    safe = safe_to_fit(model, observations, rules, agreed=True, share=hold_back, persons=persons, report=report)
+    safe = safe_to_fit(model, observations, rules, agreed=True, share=refit.hold_back, persons=persons, report=report)
     observations, public = safe.data, public_documents(step.site_file, model)
     check_site_data(before, observations, step.site_file)
     evened = before if rules is None else before.evened(observations, rules.least_documents, safe.persons)
-    ascent = model.ascent if passes is None else replace(model.ascent, passes=passes)
-    rng = np.random.default_rng(seed)
+    ascent, rng = refit.ascent(model), np.random.default_rng(refit.seed)
     with fit_progress(1 + ascent.restarts if step.wide else 1, ascent.passes) as bar:
         if step.wide:
             refined = evened.fitted_wide(observations, step.wide, rng=rng, ascent=ascent, progress=bar)
         else:
-            refined = evened.refined(observations, rng=rng, ascent=ascent, damping=damping, progress=bar)
+            refined = evened.refined(observations, rng=rng, ascent=ascent, damping=refit.damping, progress=bar)
     draft = save_draft(
         refined.posterior,
         step.output,

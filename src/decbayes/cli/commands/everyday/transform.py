@@ -10,7 +10,7 @@ import numpy as np
 from cyclopts import Parameter
 from cyclopts.types import PositiveInt
 
-from decbayes.cli.shared.common_options import Device, Reading, model_input, work_on
+from decbayes.cli.shared.common_options import AS_THEY_ARE, Device, Reading, model_input, work_on
 from decbayes.cli.shared.outputs import check_output, check_rows, output_option, part_of, row_writer
 from decbayes.cli.shared.standard_streams import STANDARD_OUTPUT, json_option, print_json
 from decbayes.cli.shared.terminal import messages, print_written, progress_bar
@@ -25,8 +25,6 @@ from decbayes.models.core.transforms import transform as blocks_of
 from decbayes.models.topics.sources import OfTexts
 from decbayes.posterior import Posterior
 from decbayes.views import view_of
-
-AS_THEY_ARE = Reading()
 
 
 def transform(

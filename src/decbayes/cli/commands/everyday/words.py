@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt, PositiveInt
 from cyclopts.validators import Number
 
-from decbayes.cli.shared.common_options import Reading
+from decbayes.cli.shared.common_options import AS_THEY_ARE, Reading
 from decbayes.cli.shared.outputs import check_output, output_option
 from decbayes.cli.shared.sharing import PersonOption, RulesOption, least_listed, rules_in_force
 from decbayes.cli.shared.standard_streams import json_option, print_json, write_text
@@ -24,8 +24,6 @@ from decbayes.inputs.word_lists import Vocabulary, is_list, joined, read_vocabul
 from decbayes.models.core.persons import EACH
 from decbayes.models.topics import LatentDirichletAllocation
 from decbayes.models.topics.sources import authors, report_reading, text_source
-
-THE_TEXTS = Reading()
 
 
 def words(
@@ -53,7 +51,7 @@ def words(
     person: PersonOption = "",
     rules: RulesOption = None,
     as_json: Annotated[bool, json_option("list", "file", "words")] = False,
-    reading: Reading = THE_TEXTS,
+    reading: Reading = AS_THEY_ARE,
 ) -> None:
     """Write the words of texts, one per line, and how they were made; or combine the lists of several sites.
 

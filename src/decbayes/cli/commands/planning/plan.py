@@ -16,7 +16,7 @@ from rich.table import Table
 from decbayes.base.writing import write_whole
 from decbayes.calibration.plans import PlanReport, advice, try_plan
 from decbayes.calibration.trials import Plan, Trial
-from decbayes.cli.shared.common_options import NO_PROMISE, Promise
+from decbayes.cli.shared.common_options import NO_PROMISE, Promise, Seed
 from decbayes.cli.shared.model_options import (
     KEYWORD,
     about,
@@ -56,7 +56,6 @@ Output = Annotated[
 Picture = Annotated[Path | None, Parameter(help="Draw histograms of ranks to this file (.png, .svg, .pdf).")]
 SharingNoise = Annotated[bool, Parameter(help="With --private: all sites share one noise (secure sums).")]
 Colluders = Annotated[NonNegativeInt, Parameter(help="With --shared-noise: how many sites may collude.")]
-Seed = Annotated[NonNegativeInt, Parameter(help="Random seed: the same seed gives the same results.")]
 Json = Annotated[bool, json_option("plan", "coverage", "calibrated", "at_once", "right", "gap", "data_sets", "advice")]
 
 FIRST = (

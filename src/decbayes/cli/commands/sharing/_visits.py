@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from decbayes.cli.shared.common_options import Reading, model_input
+from decbayes.cli.shared.common_options import Reading, Refit, model_input
 from decbayes.cli.shared.sharing import ReadingReport, persons_of, public_documents, safe_to_fit
 from decbayes.cli.shared.terminal import fit_progress, messages, plain
 from decbayes.disclosure import Ledger, Rules
@@ -41,10 +41,7 @@ class Visit:
     approver: str
     reason: str
     person: str
-    passes: int | None
-    damping: float
-    hold_back: float
-    seed: int
+    refit: Refit
     reading: Reading
     data_set: str = "data"
 
@@ -67,21 +64,23 @@ class Visit:
         sources = self.reading.options(type(model))
         read = model.read(model_input(model, self.data), report=report, **sources)
         persons = persons_of(model, self.data, self.person, **sources)
-        safe = safe_to_fit(model, read, self.rules, agreed=True, share=self.hold_back, persons=persons, report=report)
+        safe = safe_to_fit(
+            model, read, self.rules, agreed=True, share=self.refit.hold_back, persons=persons, report=report
+        )
         if previous is not None and model.count(safe.data) <= self.folder.agreement.most_rows:
             check_data(model, safe.data, previous, f"The contribution of {self.site} to the last sum")
         model_to_fit: Any = safe.model
-        ascent = model_to_fit.ascent if self.passes is None else replace(model_to_fit.ascent, passes=self.passes)
+        ascent = self.refit.ascent(model_to_fit)
         with fit_progress(1, ascent.passes) as bar:
             share, manifest = contribution(
                 safe.data,
                 before,
                 previous,
-                rng=np.random.default_rng(self.seed),
+                rng=np.random.default_rng(self.refit.seed),
                 model=replace(model_to_fit, ascent=ascent),
                 rules=self.rules,
                 persons=safe.persons,
-                damping=self.damping,
+                damping=self.refit.damping,
                 held_back=self.held_back(model, read, persons),
                 progress=bar,
                 site=self.site,
@@ -108,14 +107,14 @@ class Visit:
 
     def held_back(self, model: Any, read: Any, persons: Any) -> Any:
         """The rows that fits leave out, under the rules; None if there are too few."""
-        if not self.hold_back:
+        if not self.refit.hold_back:
             return None
         if self.rules is None:
-            return hold_back(model, read, share=self.hold_back)[1]
+            return hold_back(model, read, share=self.refit.hold_back)[1]
         whole = prepared(model, read, self.rules, agreed=True, persons=persons).data
-        held_back = rows_of(model.count(whole), self.hold_back)[1]
+        held_back = rows_of(model.count(whole), self.refit.hold_back)[1]
         few = persons.taken(held_back).total(len(held_back)) < self.rules.least_cell
-        return None if few else hold_back(model, whole, share=self.hold_back)[1]
+        return None if few else hold_back(model, whole, share=self.refit.hold_back)[1]
 
     def record(self, number: int, manifest: Manifest, members: Sequence[str]) -> None:
         """Record in the ledger what is about to leave."""

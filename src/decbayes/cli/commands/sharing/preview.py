@@ -6,14 +6,13 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from decbayes.cli.commands.sharing._previewing import LedgerOption, preview_file, rules_to_judge_by
-from decbayes.cli.shared.common_options import Reading
+from decbayes.cli.shared.common_options import AS_THEY_ARE, Reading
 from decbayes.cli.shared.outputs import check_output, output_option
 from decbayes.cli.shared.sharing import RulesOption, ledger_beside, manifest_of
 from decbayes.cli.shared.standard_streams import json_option, print_json, write_text
 from decbayes.cli.shared.terminal import messages, output, plain, plain_lines
 from decbayes.reporting.previews import preview_page
 
-AS_THEY_ARE = Reading()
 BROKEN = 3
 
 

@@ -7,7 +7,7 @@ from cyclopts import Parameter
 
 from decbayes.base.extras import require_extra
 from decbayes.cli.commands.sharing._previewing import LedgerOption, preview_file, rules_to_judge_by
-from decbayes.cli.shared.common_options import Reading
+from decbayes.cli.shared.common_options import AS_THEY_ARE, Reading
 from decbayes.cli.shared.sharing import RulesOption, ledger_beside, manifest_of
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import messages, plain
@@ -20,8 +20,6 @@ from decbayes.disclosure.releasing import Sign, check_approver
 from decbayes.errors import NotDisclosed
 from decbayes.files import load, load_note, save
 from decbayes.posterior import Posterior
-
-AS_THEY_ARE = Reading()
 
 
 def release(

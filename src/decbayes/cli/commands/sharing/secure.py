@@ -16,7 +16,15 @@ from decbayes.base.extras import require_extra
 from decbayes.base.writing import write_whole
 from decbayes.cli.commands.network.charter import keys
 from decbayes.cli.commands.sharing._visits import Visit
-from decbayes.cli.shared.common_options import NO_PROMISE, HoldBack, Promise, Reading, check_hold_back
+from decbayes.cli.shared.common_options import (
+    AS_THEY_ARE,
+    AS_USUAL,
+    NO_PROMISE,
+    Promise,
+    Reading,
+    Refit,
+    check_hold_back,
+)
 from decbayes.cli.shared.outputs import check_output, output_option
 from decbayes.cli.shared.running import WrongArgument, with_example
 from decbayes.cli.shared.sharing import PersonOption, RulesOption, public_documents, public_note, rules_in_force
@@ -42,7 +50,6 @@ if TYPE_CHECKING:
     from decbayes.network import Identity
 
 app = App(name="secure", help="Add up contributions of sites so that nobody sees anything but the sum.")
-AS_THEY_ARE = Reading()
 AGREED = "agreed.json"
 SHOWN = 16
 MOST_ROWS = 1e6
@@ -188,20 +195,15 @@ def take_part(
     ] = (),
     rules: RulesOption = None,
     person: PersonOption = "",
-    passes: Annotated[PositiveInt | None, Parameter(help="Maximum number of passes over the data.")] = None,
-    damping: Annotated[
-        float, Parameter(help="Step size; below 1 if rounds oscillate.", validator=Number(gt=0, lte=1))
-    ] = 1.0,
-    hold_back: HoldBack = 0.0,
+    refit: Refit = AS_USUAL,
     data_set: Annotated[str, Parameter(help="In private sums: the data set whose privacy budget is spent.")] = "data",
-    seed: Annotated[NonNegativeInt, Parameter(help="Random seed.")] = 0,
     wait: Annotated[float, Parameter(help="Minutes to wait for the others.", validator=Number(gte=0))] = 0.0,
     as_json: Annotated[bool, json_option("visit", "done", "round", "waiting_for")] = False,
     reading: Reading = AS_THEY_ARE,
 ) -> None:
     """Do this site's part: send a key, mask its contribution, open the sum. Run it whenever it is your turn."""
     require_extra("net", task="decbayes secure")
-    check_hold_back(hold_back)
+    check_hold_back(refit.hold_back)
     from decbayes.network import Identity
 
     shared, identity = Folder(folder), Identity.load(key)
@@ -210,10 +212,10 @@ def take_part(
     check_agreed(site, agreed)
     visit = Visit(
         shared, data, agreed_rules(shared.agreement, rules), ledger,
-        site.name, records.approve, reason, person, passes, damping, hold_back, seed, reading, data_set,
+        site.name, records.approve, reason, person, refit, reading, data_set,
     )  # fmt: skip
     secret = isinstance(shared.agreement, PrivateAgreement)
-    if secret and (hold_back or rules is not None):
+    if secret and (refit.hold_back or rules is not None):
         raise WrongArgument("--hold-back and --rules do not go with private sums: no budget covers their results.")
     steps, current = advance(site, visit.private_share if secret else visit.share, without, wait)
     print_state(shared, current)

@@ -8,7 +8,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from decbayes.base.writing import write_whole
-from decbayes.cli.shared.common_options import Reading
+from decbayes.cli.shared.common_options import AS_THEY_ARE, Reading
 from decbayes.cli.shared.outputs import check_output, output_option
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import RulesOption, rules_in_force
@@ -21,7 +21,6 @@ from decbayes.models.topics.sources import text_source
 from decbayes.updates.sketches import Sketch, overlap
 
 SUFFIX = ".sketch"
-THE_TEXTS = Reading()
 
 
 def sketch(
@@ -35,7 +34,7 @@ def sketch(
     output: Annotated[Path | None, output_option("Where to write the sketch.")] = None,
     rules: RulesOption = None,
     as_json: Annotated[bool, json_option("pair", "sites", "shared")] = False,
-    reading: Reading = THE_TEXTS,
+    reading: Reading = AS_THEY_ARE,
 ) -> None:
     """Write a sketch of a site's documents; or print how many documents sites share, which count more than once."""
     check_output(output, *files)

@@ -12,7 +12,6 @@ from decbayes.cli.commands.study._where import (
     ANY_SITE,
     AtSite,
     Data,
-    Seed,
     data_of,
     fit_input,
     print_problems,
@@ -21,6 +20,7 @@ from decbayes.cli.commands.study._where import (
     reading_of,
     remember,
 )
+from decbayes.cli.shared.common_options import Refit, Seed
 from decbayes.cli.shared.running import WrongArgument, with_example
 from decbayes.cli.shared.sharing import LEDGER, manifest_of, persons_of, rules_in_force
 from decbayes.cli.shared.standard_streams import json_option, print_json, table_file
@@ -154,7 +154,12 @@ def round(data: Data = None, /, *, where: AtSite = ANY_SITE, seed: Seed = 0) -> 
     files, draft = data_of(study, site, data), study.draft_of(site, turn.round)
     site_file, *others = [study.place(site_name(name)) / name for name in turn.inputs]
     with rules_of_protocol():
-        refine(files, where=Files(own=site_file, others=others, output=draft), seed=seed, reading=reading_of(study))
+        refine(
+            files,
+            where=Files(own=site_file, others=others, output=draft),
+            refit=Refit(seed=seed),
+            reading=reading_of(study),
+        )
     remember(study, site, files)
     print_release(study, site, draft)
 

@@ -18,12 +18,12 @@ from decbayes.cli.commands.study._where import (
     ANY_SITE,
     ANY_STUDY,
     AtSite,
-    Seed,
     Where,
     print_turn,
     private_folder,
     write_pages,
 )
+from decbayes.cli.shared.common_options import Seed
 from decbayes.cli.shared.running import WrongArgument, complaint, with_example
 from decbayes.cli.shared.sharing import rules_in_force
 from decbayes.cli.shared.terminal import messages

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
-from cyclopts.types import NonNegativeInt
 
 from decbayes.base.writing import toml_table, write_whole
 from decbayes.cli.shared.common_options import Reading
@@ -24,7 +23,6 @@ READ_ME = (
     "Drafts, previews and the ledger of this site. They stay here: only released files in the study's folder are "
     "for others. Keep the ledger and its key: later releases are compared with earlier ones.\n"
 )
-Seed = Annotated[NonNegativeInt, Parameter(help="Random seed: the same seed gives the same result.")]
 Data = Annotated[
     list[Path] | None, Parameter(help="This site's data, as for `decbayes fit`; default: those of the last command.")
 ]

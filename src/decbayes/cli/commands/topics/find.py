@@ -7,7 +7,7 @@ from cyclopts import Parameter
 from cyclopts.types import PositiveInt
 from rich.table import Table
 
-from decbayes.cli.commands.topics._editing import component_of
+from decbayes.cli.commands.topics.editing import component_of
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import output, plain

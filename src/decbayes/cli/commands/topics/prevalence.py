@@ -19,7 +19,7 @@ from decbayes.cli.commands.topics._effects import (
     print_effects,
     site_effects,
 )
-from decbayes.cli.shared.common_options import Reading, model_input
+from decbayes.cli.shared.common_options import AS_THEY_ARE, Reading, model_input
 from decbayes.cli.shared.outputs import DPI, Dpi, check_output, check_picture, output_option, save_picture
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import PersonOption, RulesOption, SiteOption, persons_of, rules_in_force, safe_to_send
@@ -40,7 +40,7 @@ from decbayes.posterior import Posterior
 KEYS = ("site", "period", "topic", "name", "share", "low", "high", "documents", "term", "per", "then", "ratio")
 LENGTH = {"year": 4, "month": 7, "day": 10}
 DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-AS_THEY_ARE, NO_COVARIATES = Reading(), Covariates()
+NO_COVARIATES = Covariates()
 MEANING = "share: mean share of documents. low, high: 90 % interval, from the spread between documents."
 
 
