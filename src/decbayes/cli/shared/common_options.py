@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from decbayes.privacy import Privacy
 
 
-Device = Annotated[DeviceName | None, Parameter(help="Where to work: cpu, cuda (a GPU), or auto.")]
+Device = Annotated[DeviceName | None, Parameter(help="Where to compute: cpu, cuda (a GPU), or auto.")]
 
 
 def available_device(device: DeviceName) -> DeviceName:

@@ -42,7 +42,7 @@ RulesOption = Annotated[
         f"data. Default: {VARIABLE}, or the usual rules.",
     ),
 ]
-SiteOption = Annotated[str, Parameter(name="--site", help="The name that this site goes by.")]
+SiteOption = Annotated[str, Parameter(name="--site", help="This site's name.")]
 PersonOption = Annotated[
     str,
     Parameter(

@@ -75,7 +75,7 @@ def validate(
         bool, Parameter(help="Predict each observation from all others; give the data that were fitted.")
     ] = False,
     picture: Annotated[
-        Path | None, Parameter(help="Draw scores against numbers of components to this file (.png, .svg, .pdf).")
+        Path | None, Parameter(help="Write a picture of scores by number of components (.png, .svg, .pdf).")
     ] = None,
     dpi: Dpi = DPI,
     columns: PosteriorColumns = "",

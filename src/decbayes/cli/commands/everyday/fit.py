@@ -98,7 +98,7 @@ KEYS = ("file", "observations", "components", "bound", "passes", "converged", "s
 Json = Annotated[bool, json_option("fit", *KEYS)]
 Forgets = Annotated[
     float | Literal["learn"] | None,
-    Parameter(help="Share of --prior to forget; 'learn' forgets what new data contradict."),
+    Parameter(help="Share of the earlier posterior to forget; 'learn' forgets what new data contradict."),
 ]
 
 

@@ -140,10 +140,10 @@ class Display:
     explain: Annotated[
         bool, Parameter(help="Print which component went into which slot, and which sites support it.")
     ] = False
-    picture: Annotated[Path | None, Parameter(help="Draw the alignment to this file (.png, .svg, .pdf).")] = None
-    tree: Annotated[Path | None, Parameter(help="Draw the tree of all components to this file (.png, .svg, .pdf).")] = (
-        None
-    )
+    picture: Annotated[Path | None, Parameter(help="Write a picture of the alignment (.png, .svg, .pdf).")] = None
+    tree: Annotated[
+        Path | None, Parameter(help="Write a picture of the tree of all components (.png, .svg, .pdf).")
+    ] = None
     dpi: Dpi = DPI
     confidence: Annotated[
         bool | None,
@@ -160,7 +160,7 @@ class Display:
         bool,
         json_option(
             "slot", "slot", "id", "caption", "observations", "unit", "duplicates", "unlike", "times_chance",
-            "by_chance", "sites", "and telling for topics",
+            "by_chance", "sites", "and for topics telling",
         ),
     ] = False  # fmt: skip
 

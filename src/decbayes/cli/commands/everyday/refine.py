@@ -117,7 +117,7 @@ IN_THE_CLEAR = Secure()
 
 
 def refine(
-    data: Annotated[list[Path], Parameter(help="All of this site's data, as `decbayes fit` reads them.")],
+    data: Annotated[list[Path], Parameter(help="All of this site's data, as for `decbayes fit`.")],
     /,
     *,
     where: Where = BY_NAME,

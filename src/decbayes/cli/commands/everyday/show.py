@@ -30,7 +30,7 @@ def show(
     /,
     *,
     top: Annotated[PositiveInt, Parameter(help="Number of words, or other entries, per component.")] = 10,
-    picture: Annotated[Path | None, Parameter(help="Also draw it to this file (.png, .svg, .pdf).")] = None,
+    picture: Annotated[Path | None, Parameter(help="Also write a picture (.png, .svg, .pdf).")] = None,
     dpi: Dpi = DPI,
     shape: Annotated[
         Shape | None, Parameter(help="Height and width of images: show features, or the means of a mixture, as images.")

@@ -46,7 +46,7 @@ def words(
         ),
     ] = "auto",
     ngrams: Annotated[PositiveInt, Parameter(help="Also list pairs of neighbouring words (2), triples (3), …")] = 1,
-    tokens: Annotated[str, Parameter(help="What a word is: words, characters, or a regular expression.")] = "words",
+    tokens: Annotated[str, Parameter(help="What counts: words, characters, or a regular expression.")] = "words",
     keep_case: Annotated[bool, Parameter(help="Do not convert texts to lower case.")] = False,
     person: PersonOption = "",
     rules: RulesOption = None,

@@ -21,24 +21,28 @@ Key = Annotated[str, Parameter(help="A public key, as printed by `decbayes keyge
 
 
 @app.command
+@with_example("decbayes charter propose add a.store d PUBLIC_KEY")
 def add(store: Store, name: Name, key: Key, /, *, answer: Answer = IN_A_MINUTE) -> None:
     """Propose to give a seat to a new member, or its seat back to one that was removed."""
     give(store, orders().Propose("add", name, key), answer)
 
 
 @app.command
+@with_example("decbayes charter propose remove a.store d")
 def remove(store: Store, name: Name, /, *, answer: Answer = IN_A_MINUTE) -> None:
     """Propose to remove a member. Its contribution stops counting, in records and in the prior."""
     give(store, orders().Propose("remove", name), answer)
 
 
 @app.command
+@with_example("decbayes charter propose rotate a.store d PUBLIC_KEY")
 def rotate(store: Store, name: Name, key: Key, /, *, answer: Answer = IN_A_MINUTE) -> None:
     """Propose to replace a member's key by the one that `decbayes keygen NEW --after OLD` printed."""
     give(store, orders().Propose("rotate", name, key), answer)
 
 
 @app.command
+@with_example("decbayes charter propose rules a.store --rule robust=true")
 def rules(
     store: Store,
     /,
@@ -72,6 +76,7 @@ def words(
 
 
 @app.command
+@with_example("decbayes charter propose epoch a.store")
 def epoch(
     store: Annotated[Path, Parameter(help="The store of an agent that has the contributions of all members.")],
     /,
@@ -90,6 +95,7 @@ def epoch(
 
 
 @app.command
+@with_example("decbayes charter propose show a.store --approve 'Dr Kim'")
 def show(
     store: Store,
     names: Annotated[tuple[str, ...], Parameter(help="Members that should show their numbers; default: all.")] = (),

@@ -6,6 +6,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from decbayes.cli.commands.network._orders import IN_A_MINUTE, Answer, Approver, Store, give, orders
+from decbayes.cli.shared.running import with_example
 from decbayes.errors import StoreFailed
 
 app = App(
@@ -17,24 +18,28 @@ ForGood = Annotated[bool, Parameter(help="Confirm that the retraction is permane
 
 
 @app.command
+@with_example("decbayes tell observe a.store more.csv")
 def observe(store: Store, file: File, /, *, answer: Answer = IN_A_MINUTE) -> None:
     """Fit the data of one more file and publish it. It counts once, even if you repeat this."""
     give(store, orders().Observe(readable(file)), answer)
 
 
 @app.command
+@with_example("decbayes tell withdraw a.store old.csv")
 def withdraw(store: Store, file: File, /, *, answer: Answer = IN_A_MINUTE) -> None:
     """Withdraw a file's data. The rest is fitted again, so that the next version holds no trace of them."""
     give(store, orders().Withdraw(readable(file)), answer)
 
 
 @app.command
+@with_example("decbayes tell replace a.store wrong.csv right.csv")
 def replace(store: Store, file: File, by: File, /, *, answer: Answer = IN_A_MINUTE) -> None:
     """Correct data: withdraw one file and publish another in its place, in one version."""
     give(store, orders().Replace(readable(file), readable(by)), answer)
 
 
 @app.command
+@with_example("decbayes tell retract a.store --for-good")
 def retract(store: Store, /, *, for_good: ForGood = False, answer: Answer = IN_A_MINUTE) -> None:
     """Withdraw all of this agent's contribution, permanently: it cannot contribute again with its key."""
     if not for_good:
@@ -45,6 +50,7 @@ def retract(store: Store, /, *, for_good: ForGood = False, answer: Answer = IN_A
 
 
 @app.command
+@with_example("decbayes tell approve a.store --name 'Dr Kim'")
 def approve(
     store: Store,
     /,
@@ -64,6 +70,7 @@ def approve(
 
 
 @app.command
+@with_example("decbayes tell vote a.store MOTION")
 def vote(
     store: Store,
     motion: Annotated[str, Parameter(help="The motion's name, as shown by `decbayes status`.")],
@@ -77,6 +84,7 @@ def vote(
 
 
 @app.command
+@with_example("decbayes tell take a.store decisions.ballots")
 def take(
     store: Store,
     file: Annotated[Path, Parameter(help="A file of decisions, written by `decbayes charter export`.")],

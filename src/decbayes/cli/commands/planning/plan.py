@@ -53,7 +53,7 @@ Output = Annotated[
         "prior that all sites start from (`fit --like`, `secure new --anchor`)."
     ),
 ]
-Picture = Annotated[Path | None, Parameter(help="Draw histograms of ranks to this file (.png, .svg, .pdf).")]
+Picture = Annotated[Path | None, Parameter(help="Write a picture of histograms of ranks (.png, .svg, .pdf).")]
 SharingNoise = Annotated[bool, Parameter(help="With --private: all sites share one noise (secure sums).")]
 Colluders = Annotated[NonNegativeInt, Parameter(help="With --shared-noise: how many sites may collude.")]
 Json = Annotated[bool, json_option("plan", "coverage", "calibrated", "at_once", "right", "gap", "data_sets", "advice")]

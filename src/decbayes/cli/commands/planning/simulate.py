@@ -55,7 +55,7 @@ class SimulatedGroup:
     ] = 0
     picture: Annotated[
         Path | None,
-        Parameter(help="Draw the network after the faults and in agreement to this file (.png, .svg, .pdf)."),
+        Parameter(help="Write a picture of the network after the faults and in agreement (.png, .svg, .pdf)."),
     ] = None
     dpi: Dpi = DPI
     page: PageOption = None

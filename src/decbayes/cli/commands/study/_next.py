@@ -30,7 +30,7 @@ def take_turn(
     key: Annotated[Path | None, Parameter(help="The approver's key, from `decbayes keygen`, to sign with.")] = None,
     rules: Stricter = None,
 ) -> int:
-    """Do everything that is this site's turn: check, fit, make rounds, and merge if this site merges.
+    """Do everything that is this site's turn: check, fit, take part in rounds, and merge if this site merges.
 
     It stops when others have to act, or when a draft waits for approval. With --approve it shows what a file reveals
     and releases it, unless it breaks a rule; on a terminal it asks first.

@@ -24,7 +24,7 @@ def compare(
     after: Annotated[Path, Parameter(help="The later merge.")],
     /,
     *,
-    picture: Annotated[Path | None, Parameter(help="Draw the shares before and after (.png, .svg, .pdf).")] = None,
+    picture: Annotated[Path | None, Parameter(help="Write a picture of both shares (.png, .svg, .pdf).")] = None,
     dpi: Dpi = DPI,
     as_json: Annotated[bool, json_option("component", *KEYS)] = False,
 ) -> None:

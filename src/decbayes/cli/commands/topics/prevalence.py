@@ -55,7 +55,7 @@ def prevalence(
     by: Annotated[Literal["year", "month", "day"], Parameter(help="Length of a period.")] = "month",
     covariates: Covariates = NO_COVARIATES,
     picture: Annotated[
-        Path | None, Parameter(help="Draw shares over time or by site, or effects (.png, .svg, .pdf).")
+        Path | None, Parameter(help="Write a picture of shares over time or by site, or of effects (.png, .svg, .pdf).")
     ] = None,
     dpi: Dpi = DPI,
     person: PersonOption = "",
