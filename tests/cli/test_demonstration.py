@@ -22,10 +22,10 @@ def story():
     story = Story(digits)
     for number, site in enumerate(SITES):
         story.alone[site] = digits.model.fit(digits.shards[site], rng=np.random.default_rng(number)).posterior
-        story.scored(site, story.alone[site])
+        story.add_score(site, story.alone[site])
     story.agreed = merge(list(story.alone.values()))
-    story.happened("site-4 is killed", mark="site-4 killed")
-    story.happened("all agree")
+    story.add_event("site-4 is killed", mark="site-4 killed")
+    story.add_event("all agree")
     return story
 
 

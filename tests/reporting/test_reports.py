@@ -12,7 +12,7 @@ import pytest
 
 import decbayes as db
 from decbayes.merging.reading import DISAGREES, Curve, Reliability
-from decbayes.reporting.markup import Markup, coordinate, image, joined, left_out, tag
+from decbayes.reporting.markup import Markup, concat, coordinate, image, left_out, tag
 from decbayes.reporting.reports import page
 
 HOSTILE = '<script>alert("1")</script>', "\"><img src=x onerror='alert(1)'>", "a&b;\u202egnp.exe", "</style><b>"
@@ -322,7 +322,7 @@ def test_children_are_escaped_unless_they_are_markup():
     assert tag("p", "<", Markup("<br>"), ["&", 1.5], None, title='"<') == '<p title="&quot;&lt;">&lt;<br>&amp;1.5</p>'
     assert tag("img", src="x", alt=None) == '<img src="x">'
     assert tag("g", class_="a", stroke_width=1.25) == '<g class="a" stroke-width="1.2"></g>'
-    assert joined("a\nb") == "a\\nb"
+    assert concat("a\nb") == "a\\nb"
     assert left_out(1, "site", " with less") == '<p class="note">1 further site with less is left out.</p>'
     assert "1,200 further values are left out." in left_out(1200, "value")
     assert left_out(0, "value") is None

@@ -9,7 +9,7 @@ import pytest
 
 import decbayes as db
 from decbayes.calibrated import Calibration
-from decbayes.cli.commands.everyday._explanation import certified
+from decbayes.cli.commands.everyday._explanation import proven_matches
 from decbayes.reporting.reports import page
 from decbayes.views import Findings, view_of
 from decbayes.views.answers import answer
@@ -173,6 +173,6 @@ def test_matches_are_said_to_be_proven_where_a_one_to_one_solver_has_proofs(rng)
     model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     sites = [model.fit(rng.normal([[-9.0], [9.0]], 0.5, size=(2, 1)), rng=rng).posterior for _ in range(3)]
     (coupled,) = model.structure.symmetry
-    line, _ = certified(db.align(sites, solver="matching"), coupled)
+    line, _ = proven_matches(db.align(sites, solver="matching"), coupled)
     assert line.startswith("Proven optimal: 6 of 6 matches")
-    assert [*certified(db.align(sites[:1], solver="matching"), coupled)] == []
+    assert [*proven_matches(db.align(sites[:1], solver="matching"), coupled)] == []

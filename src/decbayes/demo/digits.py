@@ -101,10 +101,10 @@ class Story:
     def seconds(self) -> float:
         return time.monotonic() - self.started
 
-    def happened(self, text: str, *, mark: str = "") -> None:
+    def add_event(self, text: str, *, mark: str = "") -> None:
         self.events.append(Happening(self.seconds, text, mark))
 
-    def scored(self, site: str, posterior: Posterior) -> float:
+    def add_score(self, site: str, posterior: Posterior) -> float:
         score = self.digits.score(posterior)
         self.points.append(Point(self.seconds, site, score))
         return score

@@ -76,7 +76,7 @@ class Events:
         seed = str(SITES.index(site))
         self.watched[site].state = "starting"
         process = self.party.start(site, "--data", data, *links, "--refine", str(REFINEMENTS), "--seed", seed)
-        self.story.happened(f"{site} {text}", mark=f"{site} {mark}" if mark else "")
+        self.story.add_event(f"{site} {text}", mark=f"{site} {mark}" if mark else "")
         self._until(lambda: bool(process.events("listening")) or not process.running)
         links_here = Links(listen=(), connect=(process.endpoint(),))
         self.watched[site].inquiry = Inquiry(self.party.charter, links_here)
@@ -88,14 +88,14 @@ class Events:
         if agent.inquiry is not None:
             agent.inquiry.close()
         agent.inquiry, agent.state = None, "killed"
-        self.story.happened(f"{site} is killed; its contribution still counts", mark=f"{site} killed")
+        self.story.add_event(f"{site} is killed; its contribution still counts", mark=f"{site} killed")
         self.show()
 
     def _finish(self) -> None:
         inquiry = self.live[0].inquiry
         assert inquiry is not None
         self.story.agreed = inquiry.posterior().posterior
-        self.story.happened(f"{len(self.live)} sites agree, bit by bit, on the contributions of all {len(SITES)}")
+        self.story.add_event(f"{len(self.live)} sites agree, bit by bit, on the contributions of all {len(SITES)}")
         self.show()
 
     def _until(self, condition: Callable[[], bool]) -> None:
@@ -115,7 +115,7 @@ class Events:
         agent.heard, agent.root, agent.changed = frozenset(status["heard"]), status["root"], time.monotonic()
         if not agent.heard:
             return
-        agent.score = self.story.scored(agent.site, agent.inquiry.posterior().posterior)
+        agent.score = self.story.add_score(agent.site, agent.inquiry.posterior().posterior)
         if agent.site in agent.heard and agent.site not in self.story.alone:
             self.story.alone[agent.site] = self._first_posterior(agent.site)
 

@@ -98,11 +98,11 @@ def label_climb(axes: "Axes", story: Story, batch: float) -> None:
     axes.text(1.0, -0.33, key, transform=axes.transAxes, fontsize=6.5, color=GREY, ha="right", va="top")
 
 
-def group_close(seconds: list[float], apart: float) -> list[tuple[list[int], float]]:
+def group_close(seconds: list[float], distance: float) -> list[tuple[list[int], float]]:
     """Group the numbers of events that are too close, with the position of the last in each group."""
     groups: list[tuple[list[int], float]] = []
     for number, when in enumerate(seconds, start=1):
-        near = [] if not groups or when - groups[-1][1] >= apart else groups.pop()[0]
+        near = [] if not groups or when - groups[-1][1] >= distance else groups.pop()[0]
         groups.append(([*near, number], when))
     return groups
 

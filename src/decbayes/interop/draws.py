@@ -198,7 +198,7 @@ def from_draws(
     if align:
         orders = aligned_draws(structure, statistics)
         values, statistics = (
-            reordered(structure, values, orders),
+            reorder(structure, values, orders),
             {name: in_order(statistics[name], orders.get(name)) for name in statistics},
         )
     else:
@@ -361,7 +361,7 @@ def shape_draws(name: str, given: Any, shape: tuple[int, ...]) -> Array:
     return values
 
 
-def reordered(structure: Structure, values: Mapping[str, Any], orders: Mapping[str, Any]) -> dict[str, Any]:
+def reorder(structure: Structure, values: Mapping[str, Any], orders: Mapping[str, Any]) -> dict[str, Any]:
     """Each draw's components in their new order."""
     ordered = dict(values)
     for name, order in orders.items():

@@ -10,12 +10,12 @@ from decbayes.merging import Alignment, Tree, reading, tree
 from decbayes.merging.base.canonical import canonical_order
 from decbayes.merging.reading import DISAGREES
 from decbayes.reporting.drawing import COLOURS, Scale, svg
-from decbayes.reporting.markup import Markup, coordinate, figure, image, joined, left_out, note, table, tag
+from decbayes.reporting.markup import Markup, concat, coordinate, figure, image, left_out, note, table, tag
 from decbayes.structure import CoupledSet
 from decbayes.views import Findings
 from decbayes.views.findings import branches
 from decbayes.views.text_summary import cell_text
-from decbayes.views.values import counted, number, plural
+from decbayes.views.values import count_of, number, plural
 
 MOST_ROWS, MOST_COLUMNS, MOST_CLOSE = 60, 40, 40
 BLUE = (0x1B, 0x6C, 0xA8)
@@ -27,7 +27,7 @@ SHADE = "Darker blue: a larger share of the site's own data."
 
 def support(findings: Findings) -> Markup:
     """Sites × components, then the close calls."""
-    return joined([[matrix(findings, coupled), close_calls(findings, coupled)] for coupled in findings.sets])
+    return concat([[matrix(findings, coupled), close_calls(findings, coupled)] for coupled in findings.sets])
 
 
 def matrix(findings: Findings, coupled: CoupledSet) -> Markup:
@@ -54,7 +54,7 @@ def matrix_table(findings: Findings, coupled: CoupledSet) -> Markup:
     fillings, shade = reading.fillings(findings.alignment, coupled), shades(findings.shared[coupled].evidence)
     # The site's version and all other versions together are more likely two things than one.
     against = findings.slots(findings.sets.index(coupled))[1] < DISAGREES
-    slots = findings.filled(coupled)
+    slots = findings.filled_slots(coupled)
     labels = findings.labels(coupled)
     across = [tag("th", tag("span", labels[slot]), scope="col", title=slot) for slot in slots]
     head = tag("tr", tag("th", "site", scope="col"), across)
@@ -121,7 +121,7 @@ def close_calls(findings: Findings, coupled: CoupledSet) -> Markup | None:
         ("site", f"its {findings.view.noun}", "went into", sure.name, f"{findings.view.counted}s"), rows, right=(3, 4)
     )
     more = left_out(len(places) - len(rows), "close call")
-    return joined([tag("h3", f"Close calls ({sure.limit})"), shown, more])
+    return concat([tag("h3", f"Close calls ({sure.limit})"), shown, more])
 
 
 def dendrogram(findings: Findings) -> Markup | None:
@@ -149,7 +149,7 @@ def draw_tree(findings: Findings, components_tree: Tree) -> Markup:
     for nats in layout.ticks():
         marks.append(tag("text", f"{nats:,}", class_="label", x=LEFT - 8.0, y=up(float(np.log1p(nats))) + 4.0))
     marks += slot_marks(slots_of(findings.alignment), layout.leaves, across)
-    title = f"Tree of {counted(len(layout.leaves), 'component')} of {counted(len(findings.sites), 'site')}"
+    title = f"Tree of {count_of(len(layout.leaves), 'component')} of {count_of(len(findings.sites), 'site')}"
     caption = (
         "Heights are the nats lost by a join, on a scale of log(1 + nats). "
         "Below: the number of the merged component that each went into. "

@@ -9,11 +9,11 @@ import numpy as np
 from decbayes.families import dense
 from decbayes.merging.reading import DISAGREES
 from decbayes.posterior import Posterior
-from decbayes.reporting.markup import Markup, description, image, joined, left_out, note, table, tag
+from decbayes.reporting.markup import Markup, concat, description, image, left_out, note, table, tag
 from decbayes.structure import CoupledSet
 from decbayes.views import Findings, Image, Profile, Words
 from decbayes.views.participants import About
-from decbayes.views.values import Part, Row, column_value, counted, number, percent, range_text, value_text
+from decbayes.views.values import Part, Row, column_value, count_of, number, percent, range_text, value_text
 
 MOST_CARDS, MOST_SUPPORTERS = 100, 12
 MOST_FACTS = 8
@@ -26,19 +26,19 @@ PERCENT = ("weight", "share in the long run", "how often")
 def cards(findings: Findings, coupled: CoupledSet, parts: Sequence[Part], about: About) -> Markup:
     """A card for each of the components with the most evidence, and a line for each other one."""
     evidence = findings.amounts(coupled)
-    largest = sorted(findings.filled(coupled), key=lambda slot: -evidence[slot])
+    largest = sorted(findings.filled_slots(coupled), key=lambda slot: -evidence[slot])
     bodies, hidden = bodies_of(findings, parts, len(evidence), about), findings.hidden(coupled)
     first, others = sorted(largest[:MOST_CARDS]), sorted(largest[MOST_CARDS:])
     concealed = note(f"Fewer than {findings.least:g} {findings.view.counted}s: not shown.")
     shown = [card(findings, coupled, slot, concealed if hidden[slot] else bodies[slot]) for slot in first]
-    return joined([tag("div", shown, class_="cards"), remainder(findings, coupled, others)])
+    return concat([tag("div", shown, class_="cards"), remainder(findings, coupled, others)])
 
 
 def card(findings: Findings, coupled: CoupledSet, slot: int, body: Markup) -> Markup:
     shared = findings.shared[coupled]
     support, total = shared.sites(slot), float(findings.amounts(coupled)[slot])
     share = total / max(float(findings.evidence.sum()), 1e-300)
-    amount = f"{counted(total, findings.view.counted)} ({percent(share)})"
+    amount = f"{count_of(total, findings.view.counted)} ({percent(share)})"
     summary = [support_text(findings, support), amount, *spread(findings, coupled, slot)]
     return tag(
         "article",
@@ -145,7 +145,7 @@ def body(slot: int, part: Part, longest: float, details: Row, text: str) -> Mark
         drawing = tag("img", src=image(greys(part)), alt=f"component {slot}", class_="pixels")
     else:
         drawing = Markup("")
-    return joined([drawing, facts(details) if details else None, note(text) if text else None])
+    return concat([drawing, facts(details) if details else None, note(text) if text else None])
 
 
 def bar(word: str, share: float, longest: float) -> Markup:
@@ -161,7 +161,7 @@ def greys(part: Image) -> Any:
 def facts(row: Row) -> Markup:
     """The first few plain values of a component."""
     entries = [(name, fact_text(name, value)) for name, value in [*row.items()][:MOST_FACTS]]
-    return joined([description(entries), left_out(len(row) - len(entries), "value")])
+    return concat([description(entries), left_out(len(row) - len(entries), "value")])
 
 
 def fact_text(name: str, value: Any) -> str:
@@ -184,7 +184,7 @@ def disagreements(findings: Findings) -> Markup | None:
         "equally likely beforehand."
     )
     more = [left_out(len(rows) - MOST_DISAGREEMENTS, "component"), left_out(len(flagged) - MOST_QUOTED, "site")]
-    return joined([shown, more, note(meaning)])
+    return concat([shown, more, note(meaning)])
 
 
 def odds(log_bayes_factor: float) -> str:
@@ -224,6 +224,6 @@ def without(merged: Posterior, site: Posterior) -> Posterior:
 
 def count_text(findings: Findings, coupled: CoupledSet) -> str:
     """How many components there are, and how many slots are empty."""
-    filled = len(findings.filled(coupled))
+    filled = len(findings.filled_slots(coupled))
     empty = findings.alignment.structure.components(coupled) - filled
-    return findings.nouns(filled) + (f", and {counted(empty, 'empty slot')}" if empty else "")
+    return findings.nouns(filled) + (f", and {count_of(empty, 'empty slot')}" if empty else "")

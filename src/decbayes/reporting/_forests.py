@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from decbayes.posterior import Posterior
 from decbayes.reporting.drawing import Line, intervals
-from decbayes.reporting.markup import Markup, figure, joined, note, table, tag
+from decbayes.reporting.markup import Markup, concat, figure, note, table, tag
 from decbayes.views import Estimate, Findings
 from decbayes.views.participants import About
 from decbayes.views.site_spread import Pooling, pool_sites
@@ -40,7 +40,7 @@ def forests(findings: Findings, merged: Sequence[Estimate], about: About) -> Mar
     more = f" The first {MOST_TERMS} of {len(effects)} effects are drawn." if len(effects) > MOST_TERMS else ""
     reading = READING if sites else REFINED if findings.alignment.refined else ""
     drawn = figure(tag("div", drawings, class_="panels"), f"{reading}{more}")
-    return joined([coefficient_table(findings, merged, spread, about), between_sites(findings), drawn])
+    return concat([coefficient_table(findings, merged, spread, about), between_sites(findings), drawn])
 
 
 def site_estimates(findings: Findings) -> dict[str, dict[int, Estimate]]:
@@ -82,9 +82,10 @@ def coefficient_table(
         ratio, pooled = ratios.get(place), spread[place]
         shown = [ratio_text(ratio, term) if ratio else "–"] if ratios else []
         differ = [f"{pooled.i_squared:.0%}", number(pooled.tau_squared)] if pooled else ["–", "–"]
-        rows.append((about.named(term.name), *shown, number(term.mean), range_text(term), *(differ if several else [])))
+        values = [*shown, number(term.mean), range_text(term), *(differ if several else [])]
+        rows.append((about.with_unit(term.name), *values))
     modelled = note(f"Models the {findings.view.modelled}.") if findings.view.modelled else None
-    return joined([modelled, table(head, rows, right=range(1, len(head)))])
+    return concat([modelled, table(head, rows, right=range(1, len(head)))])
 
 
 def effect_places(estimates: Sequence[Estimate]) -> list[int]:
@@ -115,7 +116,7 @@ def forest(
     heaviest = max((value.deviation**-2 for value in known.values()), default=1.0)
     lines = [
         Line(
-            shortened(name),
+            shorten(name),
             value.times(per),
             "",
             SMALLEST + (LARGEST - SMALLEST) * (value.deviation**-2 / heaviest) ** 0.5,
@@ -133,16 +134,16 @@ def forest(
     uninformed = [name for name in sites if name not in known]
     unknown = note(f"No information about it: {', '.join(uninformed)}.") if uninformed else None
     text = note(f"I² {pooled.i_squared:.0%}, τ² {number(pooled.tau_squared)}") if pooled else None
-    return tag("div", tag("h3", about.named(merged.name)), drawing, text, unknown, class_="panel broad")
+    return tag("div", tag("h3", about.with_unit(merged.name)), drawing, text, unknown, class_="panel broad")
 
 
 def outcome_axis(findings: Findings, term: Estimate, about: About) -> str:
     """What a coefficient is measured in: the outcome's unit, if coefficients are differences of its mean."""
     if findings.view.ratio:
         return "coefficient"
-    target = about.named(getattr(findings.view.model, "target", "the outcome"))
+    target = about.with_unit(getattr(findings.view.model, "target", "the outcome"))
     return target if term.null is None else f"difference in {target}"
 
 
-def shortened(name: str) -> str:
+def shorten(name: str) -> str:
     return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"

@@ -9,7 +9,7 @@ from decbayes.families import Array
 from decbayes.reporting._forests import forests
 from decbayes.reporting.diagrams import transition_diagram
 from decbayes.reporting.drawing import COLOURS, Line, Scale, intervals, polyline, spanning, svg
-from decbayes.reporting.markup import Markup, figure, joined, left_out, table, tag
+from decbayes.reporting.markup import Markup, concat, figure, left_out, table, tag
 from decbayes.reporting.topic_map import topic_map
 from decbayes.views import Entries, Findings, Interval, Matrix, Point, Profile, Shares, Words
 from decbayes.views.class_view import by_weight, most_different
@@ -40,7 +40,7 @@ def overview(findings: Findings, parts: Sequence[Part], about: About = NOTHING) 
     if any(isinstance(part, Words) for part in shown.values()):
         drawn = topic_map(findings)
     matrix = view.matrix(merged)
-    return joined([drawn, transitions(findings, matrix)]) if matrix is not None else drawn
+    return concat([drawn, transitions(findings, matrix)]) if matrix is not None else drawn
 
 
 def profiles(findings: Findings, parts: Sequence[Part]) -> dict[int, Profile]:
@@ -63,7 +63,7 @@ class Cluster(NamedTuple):
 def space(findings: Findings, parts: dict[int, Point], about: About) -> Markup:
     """Ellipses in two dimensions, the density in one, an interval per column in more."""
     clusters = [Cluster(slot, part.weight, part.mean, part.covariance) for slot, part in parts.items()]
-    names = [about.named(name) for name in next(iter(parts.values())).names]
+    names = [about.with_unit(name) for name in next(iter(parts.values())).names]
     # A density shows all components, so if some are hidden, the others are drawn one by one.
     if len(names) == 1 and not findings.hidden(findings.sets[0]).any():
         return density(findings, clusters, names[0])
@@ -94,15 +94,15 @@ def ellipses(findings: Findings, clusters: Sequence[Cluster], names: Sequence[st
     across, up = spanning(corners[:, 0], LEFT, WIDTH - 8.0), spanning(corners[:, 1], HEIGHT - 40.0, 8.0)
     drawn = frame(across, up, names)
 
-    def outlined(outline: Array, look: str, width: float) -> Markup:
+    def draw_outline(outline: Array, look: str, width: float) -> Markup:
         # Forty of the hundred points of an outline look smooth.
         places = np.array([[across(x), up(y)] for x, y in outline[np.linspace(0, len(outline) - 1, 40).astype(int)]])
         return polyline(places, class_=look, stroke_width=f"{width:.1f}")
 
     for cluster, outline in zip(sites, alone, strict=True):
-        drawn.append(outlined(outline, f"outline alone c{cluster.label % COLOURS}", 1.0))
+        drawn.append(draw_outline(outline, f"outline alone c{cluster.label % COLOURS}", 1.0))
     for cluster, outline in zip(clusters, outlines, strict=True):
-        drawn.append(outlined(outline, f"outline c{cluster.label % COLOURS}", 1.5 + 4.0 * cluster.weight))
+        drawn.append(draw_outline(outline, f"outline c{cluster.label % COLOURS}", 1.5 + 4.0 * cluster.weight))
         x, y = cluster.mean
         drawn.append(tag("text", cluster.label, class_="mark", x=across(x), y=up(y) + 4.0))
     name = f"{findings.nouns(len(clusters))}: two standard deviations around each mean"
@@ -175,7 +175,7 @@ def columns(findings: Findings, parts: dict[int, Profile], about: About) -> Mark
     """Each component's mean in each column with an interval, or the shares of categories."""
     order = by_weight(parts)[:MOST_COMPONENTS]
     chosen = most_different([*parts.values()], MOST_COLUMNS)
-    drawings = [panel(about.named(name), column(name, parts, order)) for name in chosen]
+    drawings = [panel(about.with_unit(name), column(name, parts, order)) for name in chosen]
     left, several = len(parts[order[0]].columns) - len(chosen), plural(findings.view.noun, 2)
     ordered = any(part.weight is not None for part in parts.values())
     notes = [
@@ -210,7 +210,7 @@ def stacks(shares: Mapping[int, Mapping[str, Interval]]) -> Markup:
     keys = [tag("span", tag("i", class_=f"key b{place % COLOURS}"), name) for place, name in enumerate(kept)]
     rarer = len(categories) - len(kept)
     more = tag("span", f"and {rarer} rarer ones, left blank") if rarer else None
-    return joined([bars, tag("p", keys, more, class_="legend")])
+    return concat([bars, tag("p", keys, more, class_="legend")])
 
 
 def segments(shares: Mapping[str, Interval], categories: Sequence[str]) -> list[Markup]:
@@ -235,7 +235,7 @@ def transitions(findings: Findings, matrix: Matrix) -> Markup | None:
     table = figure(tag("table", tag("thead", head), tag("tbody", body), class_="matrix"), matrix.caption)
     drawing = transition_diagram(matrix.values, findings.titles(findings.sets[0]))
     text = "Each circle is a state, with the average length of a visit. Arrows: where visits go when they end."
-    return joined([figure(drawing, text) if drawing else None, table])
+    return concat([figure(drawing, text) if drawing else None, table])
 
 
 def move(probability: float) -> Markup:
@@ -249,7 +249,7 @@ def parameters(findings: Findings, about: About) -> Markup:
     """The first parameters of any posterior as numbers: mean, deviation and interval."""
     sets, alone = findings.sets, findings.view.profiles(findings.merged)
     if not sets and len(alone) == 1:
-        values = [(about.named(name), column_value(value)[1]) for name, value in alone[0].columns.items()]
+        values = [(about.with_unit(name), column_value(value)[1]) for name, value in alone[0].columns.items()]
         return table(("column", f"mean ({LEVEL:.0%} interval)"), values, right=(1,))
     hidden = {
         (name, k) for coupled in sets for name in coupled.factors for k in np.flatnonzero(findings.hidden(coupled))
@@ -265,4 +265,4 @@ def parameters(findings: Findings, about: About) -> Markup:
         for row in shown[:MOST_PARAMETERS]
     ]
     head = ("factor", "component", "entry", "mean", "standard deviation", f"{LEVEL:.0%} interval")
-    return joined([table(head, rows, right=(3, 4, 5)), left_out(len(shown) - len(rows), "parameter")])
+    return concat([table(head, rows, right=(3, 4, 5)), left_out(len(shown) - len(rows), "parameter")])

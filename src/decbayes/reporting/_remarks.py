@@ -9,7 +9,7 @@ from decbayes.remarks import Remark, ordered
 from decbayes.structure import CoupledSet
 from decbayes.views import Findings
 from decbayes.views.comparison import changes_in
-from decbayes.views.values import counted, listed, number, plural
+from decbayes.views.values import count_of, first_few, number, plural
 
 MOST_NAMED = 5  # sites that stand out
 SOME_WRONG = 1.0  # matches that are expected to be wrong
@@ -74,7 +74,7 @@ def influence_remarks(findings: Findings) -> Iterator[Remark]:
         yield Remark("stands out", f"{findings.names[site]} {' and '.join(flags[site])}.", ASK)
     if len(flagged) > MOST_NAMED:
         more = len(flagged) - MOST_NAMED
-        what = f"{counted(more, 'further site')} {'stands' if more == 1 else 'stand'} out."
+        what = f"{count_of(more, 'further site')} {'stands' if more == 1 else 'stand'} out."
         yield Remark("stands out", what, "See “What was merged” for the reasons.")
 
 
@@ -85,7 +85,7 @@ def single_site_remarks(findings: Findings, coupled: CoupledSet) -> Iterator[Rem
         names = [f"{titles[slot]} ({findings.names[site]})" for slot, site in shared.private]
         yield Remark(
             "one site",
-            f"{findings.nouns(len(names))} found by one site only: {listed(names, apart='; ')}.",
+            f"{findings.nouns(len(names))} found by one site only: {first_few(names, separator='; ')}.",
             "No other site confirms them. This is normal if sites see different things.",
             severity="note",
         )
@@ -104,7 +104,7 @@ def difference_remarks(findings: Findings, coupled: CoupledSet) -> Iterator[Rema
         yield Remark(
             "sites differ",
             f"Sites differ by more than the model expects by chance in {findings.nouns(len(names))}: "
-            f"{listed(names, apart='; ')}.",
+            f"{first_few(names, separator='; ')}.",
             "Intervals assume that sites share the same values and the model holds: do not rely on them there.",
             f"p {least} if the sites were the same and the model held; ×: spread relative to chance.",
         )
@@ -144,9 +144,10 @@ def match_remarks(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
 def small_component_remarks(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
     few = np.flatnonzero(findings.hidden(coupled)).tolist()
     if few:
+        least = f"{findings.least:g} {findings.view.counted}s"
         yield Remark(
             "small components",
-            f"{findings.nouns(len(few))} with fewer than {findings.least:g} {findings.view.counted}s: {listed(few)}.",
+            f"{findings.nouns(len(few))} with fewer than {least}: {first_few(few)}.",
             "Not shown, because they may describe single observations. --least 0 shows everything, for your own use.",
         )
 
@@ -156,5 +157,5 @@ def lineage_remarks(findings: Findings) -> Iterator[Remark]:
     if lineage is not None and lineage.events:
         changed = [*changes_in(lineage).values()]
         kept = f"{len(lineage.events) - len(changed)} components kept their ids since the earlier merge."
-        rest = f"Changed: {listed(changed)}." if changed else "Nothing else has changed."
+        rest = f"Changed: {first_few(changed)}." if changed else "Nothing else has changed."
         yield Remark("ids", kept, rest, severity="note")

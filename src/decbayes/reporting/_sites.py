@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from decbayes.remarks import changes_by_rules
-from decbayes.reporting.markup import Markup, joined, left_out, note, table, tag
+from decbayes.reporting.markup import Markup, concat, left_out, note, table, tag
 from decbayes.views import Findings
 from decbayes.views.participants import About, Participant, gains
 from decbayes.views.values import number
@@ -40,7 +40,7 @@ def participants_table(findings: Findings, about: About) -> Markup | None:
     ]
     more = left_out(len(findings.sites) - len(rows), "site")
     method = "from the standard deviations of estimates" if not findings.sets else "estimated from the numbers of rows"
-    return joined(
+    return concat(
         [
             table(head, rows),
             more,
@@ -57,7 +57,7 @@ def flow_of(site: Participant) -> tuple[str, Markup | str]:
         return "–", "–"
     left = sum(site.left_out.values())
     reasons = ", ".join(f"{number(rows)} {reason}" for reason, rows in site.left_out.items() if rows)
-    return number(site.rows + left), joined(
+    return number(site.rows + left), concat(
         [number(left), tag("span", f" ({reasons})", class_="note") if reasons else None]
     )
 
@@ -78,10 +78,10 @@ def first_table(about: About, sites: Sequence[int], findings: Findings) -> Marku
     names = list(dict.fromkeys(name for listed in columns.values() for name in listed))
     if not names or len(columns) > MOST_SITES:
         return None
-    rows = [(about.named(name), *(column_text(columns[site].get(name)) for site in columns)) for name in names]
+    rows = [(about.with_unit(name), *(column_text(columns[site].get(name)) for site in columns)) for name in names]
     head = ("column", *columns)
     text = "The columns as listed by the sites: mean ± standard deviation, rounded; or categories."
-    return joined([tag("h3", "What the sites' data are like"), table(head, rows), note(text)])
+    return concat([tag("h3", "What the sites' data are like"), table(head, rows), note(text)])
 
 
 def column_text(column: Any) -> str:

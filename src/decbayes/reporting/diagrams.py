@@ -69,8 +69,8 @@ def arrow(start: tuple[float, float], end: tuple[float, float], share: float) ->
     middle = ((x1 + x2) / 2 + bend * across[0], (y1 + y2) / 2 + bend * across[1])
     width = max(THICKEST * share, 0.8)
     head = 7.0 + 1.2 * width
-    first, last = shifted(start, middle, CIRCLE + 2.0), shifted(end, middle, CIRCLE + 2.0)
-    base = shifted(last, middle, head)
+    first, last = move_towards(start, middle, CIRCLE + 2.0), move_towards(end, middle, CIRCLE + 2.0)
+    base = move_towards(last, middle, head)
     side = (base[1] - last[1], last[0] - base[0])
     corners = [last, *((base[0] + sign * 0.5 * side[0], base[1] + sign * 0.5 * side[1]) for sign in (1, -1))]
     curve = f"M{pair(first)}Q{pair(middle)} {pair(base)}"
@@ -85,7 +85,7 @@ def arrow(start: tuple[float, float], end: tuple[float, float], share: float) ->
     ]
 
 
-def shifted(place: tuple[float, float], towards: tuple[float, float], distance: float) -> tuple[float, float]:
+def move_towards(place: tuple[float, float], towards: tuple[float, float], distance: float) -> tuple[float, float]:
     """A point moved some way towards another."""
     gap = hypot(towards[0] - place[0], towards[1] - place[1]) or 1.0
     return (place[0] + distance * (towards[0] - place[0]) / gap, place[1] + distance * (towards[1] - place[1]) / gap)

@@ -34,13 +34,13 @@ def tag(name: str, *children: Any, **attributes: Any) -> Markup:
     `class_` is `class` and `stroke_width` is `stroke-width`.
     """
     opened = f"{name}{''.join(attribute(key, value) for key, value in attributes.items() if value is not None)}"
-    inner = joined(children)
+    inner = concat(children)
     if not inner and name in VOID:
         return Markup(f"<{opened}>")
     return Markup(f"<{opened}>{inner}</{name}>")
 
 
-def joined(children: Any) -> Markup:
+def concat(children: Any) -> Markup:
     """All children in order, with text escaped."""
     if isinstance(children, Markup):
         return children
@@ -48,7 +48,7 @@ def joined(children: Any) -> Markup:
         return Markup("")
     if isinstance(children, str) or not isinstance(children, Iterable):
         return Markup(escape(readable(str(children))))
-    return Markup("".join(map(joined, children)))
+    return Markup("".join(map(concat, children)))
 
 
 def attribute(key: str, value: Any) -> str:
@@ -69,7 +69,7 @@ def coordinate(value: float) -> str:
 
 def lines_of(texts: Iterable[str]) -> Markup:
     """Lines for a `pre`: text is escaped, line ends are kept."""
-    return Markup("\n".join(joined(text) for text in texts))
+    return Markup("\n".join(concat(text) for text in texts))
 
 
 def image(pixels: NDArray[np.uint8]) -> str:

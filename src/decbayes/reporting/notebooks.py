@@ -15,7 +15,7 @@ from decbayes.streams import Refinement
 from decbayes.views import view_of
 from decbayes.views.findings import sureness
 from decbayes.views.text_summary import by_filled_slot, cell_text, estimate_row, slot_labels, weights
-from decbayes.views.values import counted, listed, number
+from decbayes.views.values import count_of, first_few, number
 from decbayes.views.view import INTERVAL
 
 MOST_COMPONENTS, MOST_SITES, MOST_SLOTS, MOST_ROUNDS = 20, 20, 20, 12
@@ -53,7 +53,7 @@ def of_posterior(value: Posterior) -> str:
 @html_of.register
 def of_alignment(value: Alignment) -> str:
     """Sites × slots: which components went where, shaded by certainty."""
-    head = f"Alignment of {counted(len(value.posteriors), 'posterior')}, optimality: {OPTIMALITY[value.optimality]}"
+    head = f"Alignment of {count_of(len(value.posteriors), 'posterior')}, optimality: {OPTIMALITY[value.optimality]}"
     doubts = remark_notes(quick_remarks(value))
     return frame(head, [matrix(value, coupled) for coupled in value.structure.symmetry], doubts)
 
@@ -67,7 +67,7 @@ def matrix(value: Alignment, coupled: Any) -> list[Markup | None]:
     labels = slot_labels(value.merged(), coupled)
     slots = [*labels][:MOST_SLOTS]
     rows = [
-        [site, *(shaded(cell_text(fillings[site][slot]), certainty.values[site, slot]) for slot in slots)]
+        [site, *(shaded_cell(cell_text(fillings[site][slot]), certainty.values[site, slot]) for slot in slots)]
         for site in range(min(len(fillings), MOST_SITES))
     ]
     close = f"{int(certainty.close.sum())} close calls ({certainty.limit}); darker: more certain"
@@ -80,7 +80,7 @@ def matrix(value: Alignment, coupled: Any) -> list[Markup | None]:
     ]
 
 
-def shaded(text: str, margin: float) -> Markup:
+def shaded_cell(text: str, margin: float) -> Markup:
     """Margins from 0 to 100 nats on a logarithmic scale; a component without another slot is certain."""
     level = min(np.log10(1.0 + margin) / 2.0, 1.0) if text else 0.0
     return tag("td", text, style=f"{SHADE.format(0.08 + 0.5 * level)};text-align:center" if text else None)
@@ -91,14 +91,14 @@ def of_tree(value: Tree) -> str:
     """The nats lost with each number of slots, to choose a cut."""
     losses = value.losses()
     rows = [[k + 1, number(float(loss))] for k, loss in enumerate(losses[:MOST_COMPONENTS])]
-    head = f"Tree of {counted(len(losses), 'component')} of {counted(len(value.posteriors), 'site')}"
+    head = f"Tree of {count_of(len(losses), 'component')} of {count_of(len(value.posteriors), 'site')}"
     return frame(head, table(["slots", "nats lost"], rows), left_out(len(losses) - MOST_COMPONENTS, "number"))
 
 
 @html_of.register
 def of_refinement(value: Refinement) -> str:
     """How far each round moved the merged posterior, then the merge itself."""
-    moved = listed([number(shift) for shift in value.shifts], MOST_ROUNDS)
+    moved = first_few([number(shift) for shift in value.shifts], MOST_ROUNDS)
     rounds = note(f"moved by (standard deviations per round): {moved}") if value.shifts else None
     return frame(f"Refinement of {value.headline}", rounds, Markup(of_posterior(value.merged)))
 
@@ -122,4 +122,4 @@ def note(text: str) -> Markup:
 
 
 def left_out(count: int, thing: str) -> Markup | None:
-    return note(f"{counted(count, thing)} more") if count > 0 else None
+    return note(f"{count_of(count, thing)} more") if count > 0 else None

@@ -11,7 +11,7 @@ from typing import Any
 
 from decbayes.errors import DecbayesError
 from decbayes.reporting._forests import effect_places, pooling, site_estimates
-from decbayes.reporting.markup import Markup, joined, note, table
+from decbayes.reporting.markup import Markup, concat, note, table
 from decbayes.views import Findings, Interval, Profile, Shares, Words
 from decbayes.views.participants import About
 from decbayes.views.values import interval_text, number, range_text
@@ -35,7 +35,7 @@ class PaperTable:
     def html(self) -> Markup:
         """The table as part of a page."""
         shown = table(self.head, self.rows, right=range(1, len(self.head)))
-        return joined([shown, note(self.meaning) if self.meaning else None])
+        return concat([shown, note(self.meaning) if self.meaning else None])
 
     def csv(self) -> bytes:
         lines = io.StringIO()
@@ -101,7 +101,7 @@ def effects_table(findings: Findings, about: About, title: str) -> PaperTable:
     for place, term in zip(places, shown, strict=True):
         pooled = pooling(place, sites)
         differ = (f"{pooled.i_squared:.0%}" if pooled else "–",) if sites else ()
-        rows.append((about.named(term.name), interval_text(term), *differ))
+        rows.append((about.with_unit(term.name), interval_text(term), *differ))
     size = f"{findings.total} at {len(findings.sites)} sites. " if findings.total else ""
     text = f"{size}{usual_name(findings)}: {findings.view.modelled}. Intervals: {merged.uncertainty}."
     return PaperTable(title, head, tuple(rows), text)
@@ -118,7 +118,7 @@ def profile_table(about: About, title: str, parts: dict[str, Any]) -> PaperTable
         entries: Sequence[str] = [*value.of] if isinstance(value, Shares) else [""]
         rows += [
             (
-                f"{about.named(name)}{f': {entry}' if entry else ''}",
+                f"{about.with_unit(name)}{f': {entry}' if entry else ''}",
                 *(cell(part.columns[name], entry) for part in parts.values()),
             )
             for entry in entries

@@ -119,7 +119,7 @@ def groups(sizes: Array, least: float) -> Markup:
         drawn.append(text(f"{place + 1}", SPACE - 10, middle, "end"))
         drawn.append(tag("rect", x=SPACE, y=middle - 7, width=max(unit * size, 1.0), height=14.0, rx=2.0, fill=colour))
         drawn.append(text(f"{size:,.0f}", SPACE + unit * size + 8, middle, "start"))
-    drawn.append(dashed(SPACE + unit * least, 0.0, SPACE + unit * least, height))
+    drawn.append(dashed_line(SPACE + unit * least, 0.0, SPACE + unit * least, height))
     return svg(drawn, WIDTH, height, "size of each group")
 
 
@@ -138,7 +138,7 @@ def scale(membership: float) -> Markup:
             stroke_linecap="round"),
         tag("circle", cx=at(membership), cy=middle, r=9.0, fill=colour),
         text(f"{membership:.0%}", at(membership), middle - 26, "middle", size=15, strong=True),
-        dashed(at(TELLS_MEMBERS), middle - 14, at(TELLS_MEMBERS), middle + 14),
+        dashed_line(at(TELLS_MEMBERS), middle - 14, at(TELLS_MEMBERS), middle + 14),
     ]  # fmt: skip
     for value, name in ((0.5, "50 %: chance"), (TELLS_MEMBERS, f"{TELLS_MEMBERS:.0%}: look"), (1.0, "certain")):
         anchor = "start" if value == 0.5 else "end" if value == 1.0 else "middle"
@@ -163,7 +163,7 @@ def records(deviations: Array) -> Markup:
             tag("rect", x=SPACE + place * step, y=HEIGHT - height, width=max(step - 2, 1.0), height=height, fill=colour)
         )
     level = HEIGHT * (1 - STANDS_OUT / largest)
-    drawn.append(dashed(SPACE - 6, level, WIDTH, level))
+    drawn.append(dashed_line(SPACE - 6, level, WIDTH, level))
     return svg(drawn, WIDTH, HEIGHT + 8, "persons who stand out")
 
 
@@ -175,7 +175,7 @@ def text(words: str, x: float, y: float, anchor: str, *, size: int = 12, strong:
     )  # fmt: skip
 
 
-def dashed(x1: float, y1: float, x2: float, y2: float) -> Markup:
+def dashed_line(x1: float, y1: float, x2: float, y2: float) -> Markup:
     return tag("line", x1=x1, x2=x2, y1=y1, y2=y2, stroke="var(--warn)", stroke_width=1.5, stroke_dasharray="4 3")
 
 

@@ -22,13 +22,13 @@ from decbayes.reporting._cards import cards, count_text, disagreements
 from decbayes.reporting._overviews import overview
 from decbayes.reporting._remarks import checks, remarks
 from decbayes.reporting._sites import participants_table
-from decbayes.reporting.markup import OPTIMALITY, Markup, description, joined, left_out, lines_of, note, table, tag
+from decbayes.reporting.markup import OPTIMALITY, Markup, concat, description, left_out, lines_of, note, table, tag
 from decbayes.reporting.paper_tables import paper_table
 from decbayes.views import Findings
 from decbayes.views.answers import answer
 from decbayes.views.findings import LEAST, simulated_reliability
 from decbayes.views.participants import About
-from decbayes.views.values import Shape, counted, number, plural
+from decbayes.views.values import Shape, count_of, number, plural
 
 # Nothing is loaded and nothing runs, whatever a label contains: no script, no font, no address but embedded pictures.
 FOOTER = "Made by decbayes. Nothing in this file is loaded from elsewhere."
@@ -128,7 +128,7 @@ def page_of(
         "How to reproduce it": reproduction(findings, command),
         "How to read this": reading(findings),
     }
-    heading = title or about.question or f"Merge of {counted(len(findings.sites), 'posterior')}"
+    heading = title or about.question or f"Merge of {count_of(len(findings.sites), 'posterior')}"
     shown, folded = ({name: part for name, part in parts.items() if part} for parts in (sections, details))
     return f"<!doctype html>\n{tag('html', head(heading), body(heading, findings, about, shown, folded), lang='en')}\n"
 
@@ -208,9 +208,9 @@ def attention(findings: Findings) -> Markup:
     if not noticed:
         return tag("p", f"Nothing stands out. Checked: {checks(findings)}")
     first, rest = noticed[:MOST_SHOWN], noticed[MOST_SHOWN:]
-    more = tag("summary", counted(len(rest), "further remark"))
+    more = tag("summary", count_of(len(rest), "further remark"))
     further = tag("details", more, tag("ul", map(item, rest), class_="remarks")) if rest else None
-    return joined([tag("ul", map(item, first), class_="remarks"), further])
+    return concat([tag("ul", map(item, first), class_="remarks"), further])
 
 
 def item(remark: Remark) -> Markup:
@@ -226,7 +226,7 @@ def components(findings: Findings, shape: Shape | None, about: About) -> Markup:
         title = tag("h3", " + ".join(coupled.factors)) if len(findings.sets) > 1 else None
         readable = note(f"{notes[0].upper()}{notes[1:]}.") if notes else None
         shown += [title, note(f"{count_text(findings, coupled)}."), readable, cards(findings, coupled, parts, about)]
-    return joined(shown)
+    return concat(shown)
 
 
 def merged_sites(findings: Findings) -> Markup:
@@ -243,7 +243,7 @@ def merged_sites(findings: Findings) -> Markup:
         f"share: of all {what}. log BF: nats in favour of the site's {same} being the same "
         "as the others' (negative: they differ). against: the share of its evidence that contradicts the others."
     )
-    return joined([table(head, rows, right=range(2, len(head) - 1)), more, note(meaning)])
+    return concat([table(head, rows, right=range(2, len(head) - 1)), more, note(meaning)])
 
 
 def site_row(findings: Findings, site: int) -> tuple[Any, ...]:
@@ -254,7 +254,7 @@ def site_row(findings: Findings, site: int) -> tuple[Any, ...]:
         tag("code", posterior.digest[:DIGITS]),
         *([", ".join(str(structure.components(coupled)) for coupled in structure.symmetry)] if findings.sets else []),
         number(findings.sizes[0][site]) if findings.total else "–",
-        joined([meter(share, findings.shares.max()), tag("span", f"{share:.1%}", class_="share-of")]),
+        concat([meter(share, findings.shares.max()), tag("span", f"{share:.1%}", class_="share-of")]),
         number(float(influence.log_bayes_factor[site].sum())),
         f"{influence.apart[site]:.0%}",
         tag("span", "; ".join(flags) or "–", class_="flags" if flags else None),
@@ -295,7 +295,7 @@ def reproduction(findings: Findings, command: str) -> Markup:
         f"prints it. Made with decbayes {decbayes.__version__}, Python {platform.python_version()}, {used}. "
         "Other versions or processors may change the last digits, and with them the fingerprints."
     )
-    return joined([tag("pre", lines_of([shown, "decbayes show merged.posterior"])), note(text)])
+    return concat([tag("pre", lines_of([shown, "decbayes show merged.posterior"])), note(text)])
 
 
 def reading(findings: Findings) -> Markup:

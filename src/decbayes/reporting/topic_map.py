@@ -12,7 +12,7 @@ from decbayes.families import Array
 from decbayes.families.dirichlets.relevance import COMMON, leading, relevance
 from decbayes.models.topics.quality import FACTOR, Quality
 from decbayes.reporting.drawing import COLOURS, spanning, svg
-from decbayes.reporting.markup import Markup, figure, joined, note, tag
+from decbayes.reporting.markup import Markup, concat, figure, note, tag
 from decbayes.views import Findings
 from decbayes.views.values import number
 
@@ -130,7 +130,7 @@ def panel(findings: Findings, quality: Quality, slot: int, ranked: Sequence[NDAr
         "div",
         tag("h3", quality.names[slot], " ", tag("a", f"card {slot}", href=f"#component-{slot}", class_="no")),
         note(f"{share:.1%} of all words. Frequencies of words: blue in this topic, grey in all topics together."),
-        joined(lists),
+        concat(lists),
         note(f"occurrences in the sites' topics: {sites}") if len(findings.sites) > 1 else None,
         class_="panel",
         id=f"topic-{slot}",

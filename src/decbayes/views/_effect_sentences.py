@@ -10,7 +10,7 @@ import numpy as np
 from decbayes.columns import YesNo
 from decbayes.models.regressions.formulas.formula import unbracketed
 from decbayes.views.participants import About
-from decbayes.views.values import Estimate, Interval, counted, interval_text, joined_words, listed
+from decbayes.views.values import Estimate, Interval, count_of, first_few, interval_text, joined_words
 from decbayes.views.view import LEVEL
 
 MOST_EFFECTS = 3
@@ -43,8 +43,9 @@ class Effects:
         )
         rest = [self._name(estimate) for estimate in clear[MOST_EFFECTS:]]
         unclear = [self._name(estimate) for estimate in self._estimates if not is_clear(estimate)]
-        further = f" {counted(len(rest), 'further effect')} {'is' if len(rest) == 1 else 'are'} clear: {listed(rest)}."
-        none = f" No effect is clear for {listed(unclear)}." if unclear else ""
+        verb = "is" if len(rest) == 1 else "are"
+        further = f" {count_of(len(rest), 'further effect')} {verb} clear: {first_few(rest)}."
+        none = f" No effect is clear for {first_few(unclear)}." if unclear else ""
         return f"{sentence[0].upper()}{sentence[1:]} ({LEVEL:.0%} intervals).{further if rest else ''}{none}"
 
     def _first_like(self, estimate: Estimate, clear: Sequence[Estimate]) -> Estimate:

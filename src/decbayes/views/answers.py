@@ -15,9 +15,9 @@ from decbayes.views.values import (
     Profile,
     Shares,
     column_value,
-    counted,
+    count_of,
+    first_few,
     joined_words,
-    listed,
     number,
     percent,
     plural,
@@ -88,9 +88,9 @@ def frequencies(findings: Findings, evidence: Array) -> list[str]:
     intervals = findings.view.frequencies(findings.merged)
     total = float(np.sum(evidence))
     if len(intervals) == len(evidence):
-        texts = [f"{percent(each.mean)} of {findings.unit} ({range_text(each, percent)})" for each in intervals]
+        texts = [f"{percent(share.mean)} of {findings.unit} ({range_text(share, percent)})" for share in intervals]
     else:
-        texts = [f"{percent(each / total)} of {findings.unit}" for each in evidence]
+        texts = [f"{percent(amount / total)} of {findings.unit}" for amount in evidence]
     return [f"{findings.view.occurs} {text}" for text in texts]
 
 
@@ -107,9 +107,9 @@ def column_text(name: str, value: Interval | Shares, about: About) -> str:
 
 def certainty(findings: Findings, about: About = NOTHING) -> str:
     """The data behind the result, and how far to trust its intervals and matches; persons only if fewer than rows."""
-    sites, amount = counted(len(findings.sites), "site"), findings.total
+    sites, amount = count_of(len(findings.sites), "site"), findings.total
     if amount and about.persons:
-        amount = f"{counted(about.persons, 'person')} ({amount})"
+        amount = f"{count_of(about.persons, 'person')} ({amount})"
     rests = f"This rests on {amount} at {sites}" if amount else f"This rests on the data of {sites}"
     return f"{rests}; {'; '.join(doubts(findings))}."
 
@@ -130,9 +130,9 @@ def doubts(findings: Findings) -> Iterator[str]:
     if findings.sets and not view.frequencies(findings.merged):
         yield "shares are those of these data, and have no interval"
     matches = findings.sureness.values()
-    wrong = [each.expected_wrong for each in matches if each.expected_wrong is not None]
+    wrong = [sureness.expected_wrong for sureness in matches if sureness.expected_wrong is not None]
     if findings.sets and len(findings.sites) > 1:
-        matched = int(sum((~np.isnan(each.values)).sum() for each in matches))
+        matched = int(sum((~np.isnan(sureness.values)).sum() for sureness in matches))
         known, several = len(wrong) == len(matches), plural(findings.view.noun, 2)
         how_many = "fewer than 1" if sum(wrong) < 1 else f"about {number(round(sum(wrong)))}"
         verb = "is" if round(sum(wrong)) <= 1 else "are"
@@ -148,15 +148,15 @@ def how_sites_agree(findings: Findings) -> str:
     if len(findings.sites) == 1:
         return "There is only one site, so there is nothing to compare."
     texts = [
-        f"{listed([findings.names[site] for site in sites])} {words[len(sites) > 1]}"
+        f"{first_few([findings.names[site] for site in sites])} {words[len(sites) > 1]}"
         for words, sites in findings.standing_out.items()
     ]
     differing = [*differences(findings)]
     if texts:
-        more = f"; sites differ by more than chance in {listed(differing)}" if differing else ""
+        more = f"; sites differ by more than chance in {first_few(differing)}" if differing else ""
         return f"{'; '.join(texts)}{more}."
     if differing:
-        return f"Sites differ by more than chance in {listed(differing)}; no single site stands out."
+        return f"Sites differ by more than chance in {first_few(differing)}; no single site stands out."
     if findings.undecided:
         return "No site stands out; whether sites differ by more than chance was not tested."
     return "No site stands out, and no difference between sites is clear."

@@ -21,8 +21,8 @@ from decbayes.models.topics.quality import CoOccurrence
 from decbayes.posterior import Posterior
 from decbayes.remarks import by_number
 from decbayes.structure import CoupledSet
-from decbayes.views.text_summary import filled
-from decbayes.views.values import counted, number, plural
+from decbayes.views.text_summary import filled_slots
+from decbayes.views.values import count_of, number, plural
 from decbayes.views.view import Notes, View, view_of
 
 # Components with fewer observations may describe single ones; statistical offices seldom publish such cells.
@@ -226,16 +226,16 @@ class Findings:
         tallies = [self.view.tally(posterior) for posterior in self.alignment.posteriors]
         if any(tally is None for tally in tallies):
             return self.evidence, self.view.counted
-        observed = np.array([most(tally.observed) for tally in tallies if tally is not None])
+        observed = np.array([agreed_total(tally.observed) for tally in tallies if tally is not None])
         if np.isfinite(observed).all():
             return observed, record
-        return np.array([most(tally.totals) for tally in tallies if tally is not None]), self.view.counted
+        return np.array([agreed_total(tally.totals) for tally in tallies if tally is not None]), self.view.counted
 
     @property
     def total(self) -> str:
         """The number at all sites together, in words; empty if unknown."""
         sizes, unit = self.sizes
-        return counted(float(sizes.sum()), unit) if np.isfinite(sizes).all() else ""
+        return count_of(float(sizes.sum()), unit) if np.isfinite(sizes).all() else ""
 
     @cached_property
     def shares(self) -> Array:
@@ -260,14 +260,14 @@ class Findings:
         evidence = self.shared[coupled].evidence.sum(axis=0)
         return np.asarray((evidence > 0) & (evidence < self.least))
 
-    def filled(self, coupled: CoupledSet) -> list[int]:
+    def filled_slots(self, coupled: CoupledSet) -> list[int]:
         """Slots that some site has filled; the others are only counted."""
-        return filled(self.merged, coupled)
+        return filled_slots(self.merged, coupled)
 
     @cached_property
     def visible(self) -> list[int]:
         """The components that may be drawn: those of the first coupled set, if there is one."""
-        return [slot for first in self.sets[:1] for slot in self.filled(first) if not self.hidden(first)[slot]]
+        return [slot for first in self.sets[:1] for slot in self.filled_slots(first) if not self.hidden(first)[slot]]
 
     @cached_property
     def notes(self) -> Notes:
@@ -299,7 +299,7 @@ def flagged(sites: NDArray[np.bool_]) -> list[int]:
     return places
 
 
-def most(totals: ArrayLike) -> float:
+def agreed_total(totals: ArrayLike) -> float:
     """The number that totals agree on; NaN if there are none."""
     return float(np.maximum(np.max(totals, initial=-np.inf), 0.0)) if np.size(totals) else np.nan
 

@@ -46,7 +46,7 @@ class About:
         fewer = any(site.has_person_column or site.persons < site.rows for site in sites)
         return sum(site.persons for site in sites) if fewer and all(site.persons for site in sites) else 0
 
-    def named(self, column: str) -> str:
+    def with_unit(self, column: str) -> str:
         """A column with its unit, if it has one."""
         return f"{column} ({self.units[column]})" if column in self.units else column
 

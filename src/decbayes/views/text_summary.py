@@ -18,7 +18,7 @@ MOST_ROWS, MOST_WRITTEN = 20, 2
 Described = TypeVar("Described")
 
 
-def filled(posterior: Posterior, coupled: CoupledSet) -> list[int]:
+def filled_slots(posterior: Posterior, coupled: CoupledSet) -> list[int]:
     """The slots that hold data; all slots if none does, or if each has its own prior, such as an earlier result."""
     evidence = group_evidence(posterior, coupled.factors)
     some: list[int] = np.flatnonzero(evidence >= LEAST_EVIDENCE).tolist()
@@ -30,7 +30,7 @@ def by_filled_slot(posterior: Posterior, described: Sequence[Described]) -> dict
     symmetry = posterior.structure.symmetry
     if len(symmetry) != 1 or len(described) != posterior.structure.components(symmetry[0]):
         return dict(enumerate(described))
-    return {slot: described[slot] for slot in filled(posterior, symmetry[0])}
+    return {slot: described[slot] for slot in filled_slots(posterior, symmetry[0])}
 
 
 def slot_labels(posterior: Posterior, coupled: CoupledSet) -> dict[int, str]:
@@ -38,7 +38,7 @@ def slot_labels(posterior: Posterior, coupled: CoupledSet) -> dict[int, str]:
     count = posterior.structure.components(coupled)
     names = view_of(posterior.structure).names(posterior) if len(posterior.structure.symmetry) == 1 else ()
     labels = names if len(names) == count else [""] * count
-    return {slot: labels[slot] or str(slot) for slot in filled(posterior, coupled)}
+    return {slot: labels[slot] or str(slot) for slot in filled_slots(posterior, coupled)}
 
 
 def cell_text(components: Sequence[int]) -> str:

@@ -188,7 +188,7 @@ def four_digits(value: float) -> str:
     return f"{value:.4g}"
 
 
-def counted(count: float, thing: str) -> str:
+def count_of(count: float, thing: str) -> str:
     """'1 site', '8 sites'."""
     return f"{number(round(count))} {thing if round(count) == 1 else f'{thing}s'}"
 
@@ -209,9 +209,9 @@ def joined_words(texts: Sequence[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def listed(items: Sequence[Any], most: int = 8, *, apart: str = ", ") -> str:
+def first_few(items: Sequence[Any], most: int = 8, *, separator: str = ", ") -> str:
     """The first few items, and how many more there are."""
-    shown = apart.join(map(str, items[:most]))
+    shown = separator.join(map(str, items[:most]))
     return f"{shown} and {len(items) - most:,} more" if len(items) > most else shown
 
 

@@ -11,7 +11,7 @@ from decbayes.cli.shared.terminal import plain, plural
 from decbayes.families import Array
 from decbayes.posterior import Posterior
 from decbayes.views import view_of
-from decbayes.views.text_summary import by_filled_slot, filled
+from decbayes.views.text_summary import by_filled_slot, filled_slots
 from decbayes.views.values import Row, Shape, four_digits, value_text
 from decbayes.views.view import INTERVAL, as_images
 
@@ -41,7 +41,7 @@ def components_table(posterior: Posterior, *, top: int, shape: Shape | None = No
 def empty_slots(posterior: Posterior) -> str:
     """How many empty slots tables leave out; an empty text if none."""
     structure = posterior.structure
-    empty = sum(structure.components(coupled) - len(filled(posterior, coupled)) for coupled in structure.symmetry)
+    empty = sum(structure.components(coupled) - len(filled_slots(posterior, coupled)) for coupled in structure.symmetry)
     return plural(empty, "empty slot") if empty else ""
 
 

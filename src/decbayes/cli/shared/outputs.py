@@ -197,7 +197,7 @@ def cells_of(column: Sequence[Any], formulas: bool) -> list[str]:
     texts = ["" if cell is None else str(cell) for cell in column]
     if not formulas:
         texts = [as_text(text) if text[:1] in FORMULA else text for text in texts]
-    return texts if SPECIAL.search("".join(texts)) is None else [*map(quoted, texts)]
+    return texts if SPECIAL.search("".join(texts)) is None else [*map(quote, texts)]
 
 
 def as_text(text: str) -> str:
@@ -205,7 +205,7 @@ def as_text(text: str) -> str:
     return text if not text or is_number(text) else f"'{text}"
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     return f'"{text.replace(chr(34), 2 * chr(34))}"' if SPECIAL.search(text) else text
 
 

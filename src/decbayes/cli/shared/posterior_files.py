@@ -17,7 +17,7 @@ from decbayes.models.core.registry import MODELS
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
 from decbayes.updates.rounds import Sent, check_once, sent_in
-from decbayes.views.text_summary import filled
+from decbayes.views.text_summary import filled_slots
 
 if TYPE_CHECKING:
     from decbayes.merging import Alignment
@@ -57,7 +57,7 @@ def support_tables(posterior: Posterior, note: Mapping[str, Any]) -> list[Table]
             units = "occurrences of words" if view.unit == "word" else f"{view.unit}s"
             titles = [*view.names(posterior)]
             names = titles if len(titles) == len(slots) and any(titles) else []
-            shown = {slot: slots[slot] for slot in filled(posterior, coupled)}
+            shown = {slot: slots[slot] for slot in filled_slots(posterior, coupled)}
             tables.append(support_table(posterior.ids, names, int(support["sites"]), shown, units))
     except (LookupError, TypeError, ValueError, OverflowError):
         return []

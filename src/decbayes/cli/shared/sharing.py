@@ -83,14 +83,14 @@ def manifest_of(path: Path) -> Manifest | None:
         raise NotDisclosed(str(error)) from None
 
 
-def least_listed(asked: int | None, rules: Rules | None) -> int:
+def least_listed(requested: int | None, rules: Rules | None) -> int:
     """In how many documents a word must occur to be listed: as many as asked for, but at least what the rules need."""
     least = Rules().least_documents if rules is None else rules.least_documents
-    if rules is not None and asked is not None and asked < least:
+    if rules is not None and requested is not None and requested < least:
         from decbayes.disclosure.preparing import MADE_UP
 
-        raise NotDisclosed(f"Words need at least {least} documents to be listed, not {asked}. {MADE_UP}")
-    return asked or least
+        raise NotDisclosed(f"Words need at least {least} documents to be listed, not {requested}. {MADE_UP}")
+    return requested or least
 
 
 def public_note(numbers: Sequence[int]) -> dict[str, Any]:

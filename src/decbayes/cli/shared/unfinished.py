@@ -74,7 +74,7 @@ class Unfinished:
         done = last.number + (report.begun if not last.restart else 0)
         return cls(interruption.fit.posterior, done, (resumed.starts if resumed else 0) + last.restart)
 
-    def counted(self, bar: OnPass) -> PassRecorder:
+    def recorder(self, bar: OnPass) -> PassRecorder:
         return PassRecorder(bar, self.passes if self.paused is None else 0, self.paused)
 
     def save(self, output: Path, command: str, draft: Posterior) -> None:

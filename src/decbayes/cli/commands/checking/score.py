@@ -80,13 +80,13 @@ def predictive(model: Model, posterior: Posterior, data: Any, share: float, rng:
 def warn_of_other_labels(paths: list[Path], read: Sequence[Posterior]) -> None:
     """Warn if posteriors have different words or columns, because their scores cannot be compared."""
     for path, posterior in zip(paths[1:], read[1:], strict=True):
-        if predicted(posterior) != predicted(read[0]):
+        if prediction_target(posterior) != prediction_target(read[0]):
             messages().print(
                 f"{path} and {paths[0]} have different words or columns. Each is scored on its own, so their "
                 "scores cannot be compared."
             )
 
 
-def predicted(posterior: Posterior) -> Any:
+def prediction_target(posterior: Posterior) -> Any:
     """What is predicted: the target of a regression, otherwise all words or columns."""
     return posterior.structure.model.get("target") or dict(posterior.structure.labels)

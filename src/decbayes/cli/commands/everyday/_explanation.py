@@ -20,7 +20,7 @@ from decbayes.merging.reading import CLOSE, DOUBTFUL, Heterogeneity, Parties
 from decbayes.posterior import Posterior, entry_name
 from decbayes.structure import CoupledSet
 from decbayes.views import view_of
-from decbayes.views.text_summary import filled
+from decbayes.views.text_summary import filled_slots
 from decbayes.views.values import Difference
 
 UNLIKE = 0.5  # margins further than this from simulated ones are hardly calibrated by them
@@ -61,7 +61,7 @@ def print_alignment(
     """
     for coupled in merged.structure.symmetry:
         captions = slot_captions(merged, coupled)
-        texts = {slot: captions[slot] for slot in filled(merged, coupled)}
+        texts = {slot: captions[slot] for slot in filled_slots(merged, coupled)}
         cell, values = margin_cell, reading.margins(alignment)
         if isinstance(confidence, Confidence):
             cell, values = probability_cell, confidence.probabilities
@@ -70,7 +70,7 @@ def print_alignment(
             for name, row, site in zip(names, reading.fillings(alignment, coupled), values, strict=True)
         ]
         print_tables(columns, texts, plain(" + ".join(coupled.factors)))
-        for line in (*legend(alignment, coupled, confidence), *certified(alignment, coupled)):
+        for line in (*legend(alignment, coupled, confidence), *proven_matches(alignment, coupled)):
             output().print(line)
         print_shared(alignment.shared()[coupled], texts, names, f"{view_of(merged.structure).unit}s")
         print_heterogeneity(spread[coupled], merged, texts)
@@ -125,7 +125,7 @@ def legend(alignment: Alignment, coupled: CoupledSet, confidence: Confidence | s
         yield "data badly. Treat the probabilities with care."
 
 
-def certified(alignment: Alignment, coupled: CoupledSet) -> Iterator[str]:
+def proven_matches(alignment: Alignment, coupled: CoupledSet) -> Iterator[str]:
     """How many matches are proven optimal, if matches are one to one and proofs are quick."""
     sizes = [posterior.structure.components(coupled) for posterior in alignment.posteriors]
     if alignment.objective and alignment.one_to_one and len(sizes) > 1 and sum(sizes) <= MOST_PROVEN:

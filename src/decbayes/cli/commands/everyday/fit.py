@@ -321,7 +321,7 @@ def run_fit(
         messages().print(f"Continuing from pass {left.passes}, where {output} was interrupted.")
     try:
         with fit_progress(model.ascent.restarts + 1, model.ascent.passes) as bar:
-            report = PassRecorder(bar) if left is None else left.counted(bar)
+            report = PassRecorder(bar) if left is None else left.recorder(bar)
             on_top = {} if before is None else {"prior": before.posterior, "start": before.posterior}
             fit = fit_or_resume(model, observations, left, seed, report, **on_top)
     except FitInterrupted as interruption:

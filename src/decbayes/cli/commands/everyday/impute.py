@@ -37,7 +37,7 @@ def impute(
     if output == STANDARD_OUTPUT:
         raise WrongArgument("Several tables are written: give a name after -o, such as here.csv.")
     check_rows(output)
-    names = [numbered(output, draw + 1) for draw in range(draws)]
+    names = [numbered_path(output, draw + 1) for draw in range(draws)]
     for name in names:
         check_output(name, data, posterior, text=True)
     read = load(posterior)
@@ -58,7 +58,7 @@ def impute(
         print_json(*({"file": name, "rows": rows, "imputed": imputed} for name in names))
 
 
-def numbered(output: Path, number: int) -> Path:
+def numbered_path(output: Path, number: int) -> Path:
     """The path of one table: here-3.csv.gz from here.csv.gz."""
     stem, dot, endings = output.name.partition(".")
     return output.with_name(f"{stem}-{number}{dot}{endings}")

@@ -40,7 +40,7 @@ from decbayes.remarks import Remark, changes_by_rules, lines, ordered
 from decbayes.updates.exchange import Exchange, site_name
 from decbayes.updates.rounds import Round, Sent, together
 from decbayes.views import view_of
-from decbayes.views.text_summary import filled
+from decbayes.views.text_summary import filled_slots
 
 if TYPE_CHECKING:
     from decbayes.merging import Alignment, Confidence, RobustMerge
@@ -117,7 +117,7 @@ class TopicPriors:
     def given(self) -> dict[str, Any]:
         return given(topic_prior=self.topic_prior, document_prior=self.document_prior)
 
-    def applied(self, posteriors: Sequence[Posterior]) -> list[Posterior]:
+    def apply(self, posteriors: Sequence[Posterior]) -> list[Posterior]:
         """The posteriors with these priors; prints a learned prior."""
         if not self.given:
             return [*posteriors]
@@ -329,7 +329,7 @@ def merge_posteriors(received: Received, options: Aligning, priors: TopicPriors,
     """Merge posteriors that sites fitted on their own: as labelled, robustly, or aligned."""
     names, output, write = received.names, received.output, received.write
     print_new_words(received.posteriors)
-    read = list(same_columns(priors.applied(received.posteriors)))
+    read = list(same_columns(priors.apply(received.posteriors)))
     view = view_of(read[0].structure)
     if options.naive:
         write(merging.product(recentred(read)))
@@ -441,7 +441,7 @@ def print_outcome(
     """
     structure = alignment.structure
     merged = alignment.merged()
-    counts = [plural(len(filled(merged, coupled)), "component") for coupled in structure.symmetry]
+    counts = [plural(len(filled_slots(merged, coupled)), "component") for coupled in structure.symmetry]
     slots = [text for text in (*counts, empty_slots(merged)) if text]
     records = [plural(persons, view_of(structure).record)] if persons else []
     counted = len(alignment.posteriors)

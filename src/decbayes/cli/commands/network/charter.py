@@ -78,7 +78,7 @@ class SumOptions:
         ),
     ] = ()
 
-    def applied(self, charter: "Charter") -> "Charter":
+    def apply(self, charter: "Charter") -> "Charter":
         """The charter with these sums; if they are private, the model sets the number of rounds."""
         if not (self.secure or self.privacy):
             if self.sums or self.anchor is not None:
@@ -152,7 +152,7 @@ def new(
         disclosure=disclosed,
         vocabulary=words.words,
     )
-    charter = sums.applied(charter)
+    charter = sums.apply(charter)
     charter.save(file)
     print_charter(charter, as_json)
     if not (charter.rules.robust or charter.sums):

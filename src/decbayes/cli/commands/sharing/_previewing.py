@@ -40,13 +40,13 @@ LedgerOption = Annotated[
 
 def rules_to_judge_by(rules: str | None, path: Path, manifest: Manifest | None) -> Rules:
     """The rules for judging a file: those it was made under, and stricter ones if somebody asks for them."""
-    asked = rules is not None or bool(os.environ.get(VARIABLE))
-    stricter = rules_in_force(rules) if asked else Rules()
+    given = rules is not None or bool(os.environ.get(VARIABLE))
+    stricter = rules_in_force(rules) if given else Rules()
     if manifest is None or manifest.rules is None:
         return stricter or Rules()
     if stricter is None:
         raise NotDisclosed(f"{path} was made under disclosure rules, which still apply: leave out --rules {NONE}.")
-    return manifest.rules.tightened(stricter) if asked else manifest.rules
+    return manifest.rules.tightened(stricter) if given else manifest.rules
 
 
 def preview_file(
