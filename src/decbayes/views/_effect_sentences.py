@@ -49,7 +49,7 @@ class Effects:
         return f"{sentence[0].upper()}{sentence[1:]} ({LEVEL:.0%} intervals).{further if rest else ''}{none}"
 
     def _first_like(self, estimate: Estimate, clear: Sequence[Estimate]) -> Estimate:
-        return next(estimate for estimate in clear if self._subject(estimate) == self._subject(estimate))
+        return next(other for other in clear if self._subject(other) == self._subject(estimate))
 
     def _subject_text(self, subject: str, estimates: Sequence[Estimate]) -> str:
         verb = "are" if subject.startswith("odds") else "is"
