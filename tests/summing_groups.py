@@ -506,7 +506,7 @@ class SumHistory:
         """Whether the hostile member has signed two messages that all honest ones could compare."""
         held = {}
         for site in self.simulation.running:
-            for item in site.disk.sums.values():
+            for item in site.disk.load():
                 if isinstance(item, Packet) and item.message.seat == HOSTILE:
                     held.setdefault((item.message.terms, item.message.kind), set()).add(item.digest)
         return {HOSTILE} if any(len(digests) > 1 for digests in held.values()) else set()

@@ -26,8 +26,8 @@ from decbayes.network.protocol.group.openings import (
     opening,
     read_parts,
 )
-from decbayes.network.protocol.group.proposals import limits_from, question_of, rules_from
 from decbayes.network.protocol.group.roster import Roster
+from decbayes.network.runtime.proposals import limits_from, question_of, rules_from
 
 MEMBERS = identities(9)
 CHARTER = gaussian_charter(MEMBERS[:5])

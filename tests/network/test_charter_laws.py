@@ -22,7 +22,7 @@ from decbayes.network import (
     SumRules,
     sign_record,
 )
-from decbayes.network.protocol.group.charter import abbreviated, check_adding_up, from_hex, group_secret, member_key
+from decbayes.network.protocol.group.charter import abbreviated, check_adding_up, from_hex, member_key
 from decbayes.network.protocol.group.motions import Open, PriorPart
 from decbayes.network.protocol.records.pool import Pool
 from decbayes.network.protocol.records.statements import Approval
@@ -47,8 +47,8 @@ ANCHOR = db.Posterior.of_prior(CLUSTERS.structure)
         ({"rules": Rules(robust=True)}, "robust = true"), ({"rules": Rules(share=0.5)}, "the rule share"),
         ({"rules": Rules(intervals=True)}, "intervals = true"), ({"rules": Rules(components=2)}, "components"),
         ({"disclosure": db.disclosure.Rules(approval=True)}, "approval = true"),
-        ({"sums": None, "anchor": ANCHOR}, "are for groups"),
-        ({"sums": None, "privacy": PrivacyRules(epsilon=1.0, delta=1e-6)}, "are for groups"),
+        ({"sums": None, "anchor": ANCHOR}, "needs a group"),
+        ({"sums": None, "privacy": PrivacyRules(epsilon=1.0, delta=1e-6)}, "needs a group"),
         ({"anchor": ANCHOR}, "The anchor does not fit"),
         ({"epoch": Epoch(db.Posterior.of_prior(SUMS.model.structure)), "opened": b"1" * 32}, "there are no epochs"),
         ({"members": {}}, "0 members"), ({"members": dict.fromkeys("ab", KEYS[0].public)}, "the same key"),
@@ -104,7 +104,7 @@ def test_privacy_is_promised_for_as_many_as_take_part():
     for changed, why in (
         ({"rules": Rules(validation=0.1)}, "validation beside privacy"),
         ({"sums": SumRules(rounds=2)}, "among 5 rounds; the sums have 2"),
-        ({"anchor": db.Posterior.of_prior(shared.model.structure)}, "leave the anchor out"),
+        ({"anchor": db.Posterior.of_prior(shared.model.structure)}, "leave out the anchor"),
     ):  # fmt: skip
         with pytest.raises(InvalidCharter, match=why):
             replace(shared, **changed)
@@ -170,7 +170,7 @@ def test_charters_that_read_records_alike_differ_in_members_alone():
     assert CHARTER.with_words_of({}) is CHARTER
     counting = replace(later, epoch=Epoch(prior, {"agent 0": ("s", "t")}))
     assert counting.counted == {"agent 0": {"s", "t"}}
-    with pytest.raises(InvalidCharter, match="somebody who is not a member"):
+    with pytest.raises(InvalidCharter, match="a non-member"):
         replace(later, epoch=Epoch(prior, {"nobody": ("s",)}))
     with pytest.raises(InvalidCharter, match="posterior of another model"):
         replace(CHARTER, epoch=Epoch(ANCHOR))
@@ -188,11 +188,10 @@ def test_how_many_observations_a_record_needs():
 def test_fingerprints_and_keys_as_people_write_them():
     assert abbreviated("0123456789abcdef" * 4) == "0123-4567-89ab-cdef-0123"
     assert CHARTER.short_fingerprint == abbreviated(CHARTER.fingerprint)
-    assert from_hex("zz") == b""
-    assert group_secret("ab" * 32) == b"\xab" * 32
+    assert from_hex("ab" * 32, 32, "The group's secret") == b"\xab" * 32
     for wrong in ("ab" * 31, "ab" * 33, "zz"):
         with pytest.raises(InvalidCharter, match="not 64 hexadecimal digits"):
-            group_secret(wrong)
+            from_hex(wrong, 32, "The group's secret")
         with pytest.raises(InvalidCharter, match="The key of 'x' is not 64 hexadecimal digits"):
             member_key("x", wrong)
     assert member_key("x", KEYS[0].public.hex()) == KEYS[0].public

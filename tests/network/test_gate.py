@@ -214,7 +214,7 @@ def test_a_gate_that_ends_is_started_again(monkeypatch):
                 return connection.recv(1) == b"x"
 
         assert until(works)
-        assert "started again" in "".join(keeper.refusals)
+        assert "restarted" in "".join(keeper.refusals)
 
 
 def test_a_taken_port_is_an_error(monkeypatch):

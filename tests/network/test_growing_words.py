@@ -23,9 +23,9 @@ from decbayes.network import (
     verify,
 )
 from decbayes.network.protocol.group.decisions import Decisions
-from decbayes.network.protocol.group.proposals import question_of
 from decbayes.network.protocol.site.shards import mark, shard_id
 from decbayes.network.runtime.links.ask import is_merge
+from decbayes.network.runtime.proposals import question_of
 from decbayes.network.runtime.store.offline import stored_pool
 from decbayes.network.simulation.guarantees import Violation
 from decbayes.network.simulation.schedule import History, HistoryPlan
@@ -266,9 +266,9 @@ def test_a_fit_that_began_with_fewer_words_is_made_again(rng):
     ("words", "why"),
     [
         (("mast",), "count already"),
-        (("ward", "clock"), "properly"),
-        (("a\nb",), "properly"),
-        ((), "properly"),
+        (("ward", "clock"), "distinct, sorted"),
+        (("a\nb",), "distinct, sorted"),
+        ((), "distinct, sorted"),
     ],
 )
 def test_what_is_no_list_of_new_words_is_refused(rng, words, why):

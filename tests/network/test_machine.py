@@ -76,7 +76,7 @@ class Agents(RuleBasedStateMachine):
 
     @rule(number=agents)
     def lose_the_disk(self, number):
-        self.sites[number].disk.wipe()
+        self.sites[number].disk.replace()
         self.ledger.replaced(self.sites[number], ())
         self._start(self.sites[number])
 

@@ -262,7 +262,7 @@ def test_evidence_leaves_once_it_obeys_the_rules_and_somebody_has_approved_it(tm
         assert until(draft.exists)
         digest = last.events("awaiting_approval")[0]["digest"]
         assert (load(draft).digest, load_note(draft)["manifest"]["posterior"]) == (digest, digest)
-        assert "look at it" in cli("tell", "approve", store, "--name", "Kim", "--digest", "0123", status=1)
+        assert "preview it" in cli("tell", "approve", store, "--name", "Kim", "--digest", "0123", status=1)
         words = ("--name", "Kim", "--reason", "agreed in May", "--digest", digest[:8])
         assert "approved" in cli("tell", "approve", store, *words)
         assert until(lambda: party.stored("agent 0").description["counted"].keys() == {"agent 1"})

@@ -106,7 +106,7 @@ def test_another_minor_version_is_a_problem_and_its_records_count(rng, software,
     agent.on_connect("other")
     agent.on_bytes("other", messages.encode(messages.Digest(b"\1" * 32, b"\2" * 32, software, revision=REVISION)))
     status = status_of(agent, lambda peer: "b:7447")
-    found = [text for text in problems(status, CHARTER.short_fingerprint) if "may merge to other bits" in text]
+    found = [text for text in problems(status, CHARTER.short_fingerprint) if "may differ in their last bits" in text]
     assert found == ([f"b:7447 runs decbayes {software}, this agent 0.1.0: " + UPDATE] if tells else [])
     assert agent.refused == {}
 

@@ -14,10 +14,10 @@ from decbayes.models.core.evaluation import hold_back
 from decbayes.network import Admit, Agent, Charter, Persist, Remove, Rules, SqliteStore, SumRules, sign_record
 from decbayes.network.protocol.group.ballots import check_words, open_ballot
 from decbayes.network.protocol.group.motions import Open, PriorPart
-from decbayes.network.protocol.group.proposals import question_of
 from decbayes.network.protocol.sums import Packet, Participation, SumPart, packet_from
 from decbayes.network.protocol.sums.participation import HALF, LOST, OTHERS
 from decbayes.network.protocol.talk.messages import Packets, encode
+from decbayes.network.runtime.proposals import question_of
 from decbayes.network.runtime.reports.description import about_members, answered, problems, status_of, sum_lines
 from decbayes.network.runtime.reports.log import sentence
 from decbayes.network.runtime.reports.metrics import metrics_text

@@ -167,7 +167,7 @@ def test_releases_that_do_not_belong_together_are_refused(quick_noise, rng):
         model.release(merged, points, privacy, ledger=Open())
     with pytest.raises(NotPrivate, match="Every site takes part in every round"):
         db.private_merge(model.structure, releases[:-1])
-    with pytest.raises(NotPrivate, match="is there twice"):
+    with pytest.raises(NotPrivate, match="has two releases of one site"):
         db.private_merge(model.structure, [*releases[:2], releases[0], releases[1]])
     prior = db.Posterior.of_prior(model.structure)
     others = [model.release(prior, points, privacy, ledger=Open(), site=name) for name in "01"]

@@ -54,7 +54,7 @@ def test_an_agreement_is_what_people_compare():
     [
         ({"rounds": 0}, "from 1 to 1000"), ({"rounds": 1001}, "from 1 to 1000"), ({"rounds": True}, "from 1 to 1000"),
         ({"most_rows": 0.9}, "from 1 to 1e9"), ({"most_rows": 1.1e9}, "from 1 to 1e9"),
-        ({"most_rows": "9"}, "from 1 to 1e9"), ({"colluders": 3}, "could together find out"), ({"step": 0.3}, "step"),
+        ({"most_rows": "9"}, "from 1 to 1e9"), ({"colluders": 3}, "could together learn"), ({"step": 0.3}, "step"),
         ({"names": ("a b", "c", "d")}, "letters, digits and _"), ({"names": ("a" * 41, "c", "d")}, "up to 40 letters"),
     ],
 )  # fmt: skip

@@ -146,7 +146,7 @@ def test_messages_have_the_sizes_of_their_kind(kind):
     other_kind = "key" if kind != "key" else "masked"
     for changed, why in (
         ({"kind": other_kind}, f"a {other_kind} message is not a {kind}"),
-        ({"seat": "nobody"}, "from nobody"),
+        ({"seat": "nobody"}, "not a member"),
         ({"terms": bytes(32)}, "belongs to another sum"),
         ({"seat": "east"}, "not signed by east"),
     ):

@@ -152,7 +152,7 @@ def test_pieces_that_do_not_belong_together_open_nothing():
     false = Message("opening", part.terms, part.seat, drawn(1) + part.body[32:], part.about).signed(
         signing("north").sign
     )
-    with pytest.raises(SumRefused, match="The opening of east is missing, and what the others have given away"):
+    with pytest.raises(SumRefused, match="The opening of east is missing, and the others' pieces"):
         opened(made.terms, made.sent("masked"), [false, *made.sent("opening")[1:]])
 
 

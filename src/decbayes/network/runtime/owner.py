@@ -20,11 +20,11 @@ from decbayes.network.protocol.agent import Agent
 from decbayes.network.protocol.effects import Effect
 from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.motions import Question, Show
-from decbayes.network.protocol.group.proposals import question_of
 from decbayes.network.protocol.records.accounts import next_epoch
 from decbayes.network.protocol.records.merges import UNCOMPUTABLE
 from decbayes.network.protocol.records.statements import Approval
 from decbayes.network.protocol.site.evidence import Evidence, Learned
+from decbayes.network.runtime.proposals import question_of
 from decbayes.network.runtime.queues import Inbox, Worker
 from decbayes.network.runtime.reports.description import OVERRULED
 from decbayes.network.runtime.reports.log import Log

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from decbayes.errors import StoreFailed
 from decbayes.network.protocol.agent import Agent
@@ -13,61 +13,55 @@ from decbayes.network.protocol.records.record import Record
 from decbayes.network.protocol.sums import Packet, SumPart
 from decbayes.network.simulation.guarantees import Ledger
 
+Item = TypeVar("Item")
+
 
 class Disk:
     """A site's disk, which may be full or wiped."""
 
     def __init__(self, ledger: Ledger, site: int, owner: AgentId) -> None:
         self.full, self.owner = False, owner
-        self.records: dict[AgentId, Record] = {}
-        self.proofs: dict[AgentId, Proof] = {}
-        self.ballots: dict[bytes, Ballot] = {}
-        self.sums: dict[tuple[type, bytes], Packet | SumPart] = {}
+        self._items: dict[tuple[type, bytes], Saved] = {}
         self._ledger, self._site = ledger, site
 
     def put(self, items: Sequence[Saved]) -> None:
         if self.full:
             raise StoreFailed("the simulated disk is full")
         for item in items:
-            if isinstance(item, Proof):
-                self.proofs[item.origin] = item
-            elif isinstance(item, Ballot):
-                self._put_ballot(item)
-            elif isinstance(item, Packet | SumPart):
-                self.sums[type(item), item.digest] = item
-            elif item.origin not in self.records or newer(item, self.records[item.origin]):
-                self.records[item.origin] = item
+            if isinstance(item, Ballot) and not item.settled:
+                self._drop_lapsed(item.motion.after)
+            known = self._items.get(key_of(item))
+            if not (isinstance(item, Record) and isinstance(known, Record)) or newer(item, known):
+                self._items[key_of(item)] = item
             self._ledger.written(self._site, self.owner, item)
 
-    def _put_ballot(self, ballot: Ballot) -> None:
-        """Store a ballot and, as a real store does, drop motions that have lapsed."""
-        if not ballot.settled:
-            after = ballot.motion.after
-            self.ballots = {d: kept for d, kept in self.ballots.items() if kept.settled or kept.motion.after == after}
-        self.ballots[ballot.digest] = ballot
+    def _drop_lapsed(self, after: tuple[bytes, ...]) -> None:
+        """As a real store does: motions that were pending under another version have lapsed."""
+        lapsed = [ballot for ballot in self._of(Ballot) if not ballot.settled and ballot.motion.after != after]
+        for ballot in lapsed:
+            del self._items[key_of(ballot)]
 
     def load(self) -> list[Saved]:
         """All items, predecessors of resolutions first."""
-        order = sorted(self.ballots.values(), key=lambda ballot: (not ballot.settled, depth(ballot, self.ballots)))
-        return [*self.proofs.values(), *order, *self.records.values(), *self.sums.values()]
+        ballots = {ballot.digest: ballot for ballot in self._of(Ballot)}
+        order = sorted(ballots.values(), key=lambda ballot: (not ballot.settled, depth(ballot, ballots)))
+        sums = [item for item in self._items.values() if isinstance(item, Packet | SumPart)]
+        return [*self._of(Proof), *order, *self._of(Record), *sums]
 
     def newest(self) -> Record | None:
         """The owner's newest version."""
-        return self.records.get(self.owner)
+        return next((record for record in self._of(Record) if record.origin == self.owner), None)
 
-    def wipe(self) -> None:
-        self.records.clear()
-        self.proofs.clear()
-        self.ballots.clear()
-        self.sums.clear()
+    def replace(self, backup: Sequence[Saved] = ()) -> None:
+        """Replace the content by an old copy, or by nothing."""
+        self._items = {key_of(item): item for item in backup}
 
-    def replace(self, backup: Sequence[Saved]) -> None:
-        """Replace the content by an old copy."""
-        self.wipe()
-        self.proofs.update({item.origin: item for item in backup if isinstance(item, Proof)})
-        self.records.update({item.origin: item for item in backup if isinstance(item, Record)})
-        self.ballots.update({item.digest: item for item in backup if isinstance(item, Ballot)})
-        self.sums.update({(type(item), item.digest): item for item in backup if isinstance(item, Packet | SumPart)})
+    def _of(self, kind: type[Item]) -> list[Item]:
+        return [item for item in self._items.values() if isinstance(item, kind)]
+
+
+def key_of(item: Saved) -> tuple[type, bytes]:
+    return type(item), item.origin if isinstance(item, Record | Proof) else item.digest
 
 
 def newer(record: Record, known: Record) -> bool:

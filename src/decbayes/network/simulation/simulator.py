@@ -133,7 +133,7 @@ class Simulation:
 
     def lose_disk(self, site: SimulatedSite) -> None:
         self.stop(site)
-        site.disk.wipe()
+        site.disk.replace()
         self.ledger.replaced(site, ())
 
     def restore_backup(self, site: SimulatedSite) -> None:

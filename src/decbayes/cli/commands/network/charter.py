@@ -135,7 +135,7 @@ def new(
     """Write a charter. Give the file to all members, who compare its fingerprint."""
     require_extra("net", task="decbayes charter")
     from decbayes.network import Charter
-    from decbayes.network.protocol.group.proposals import limits_from
+    from decbayes.network.runtime.proposals import limits_from
 
     refuse_existing(file)
     words = read_vocabulary(vocabulary) if vocabulary is not None else Vocabulary(())
@@ -314,7 +314,7 @@ def load_anchor(file: Path, charter: "Charter") -> "Posterior":
 
 def split_rules(given: dict[str, Any], base: DisclosureRules | None) -> tuple[Rules, DisclosureRules | None]:
     """Split rules by name into those on how members count and those on what may leave their sites."""
-    from decbayes.network.protocol.group.proposals import rules_from
+    from decbayes.network.runtime.proposals import rules_from
 
     if base is None:
         return rules_from(given), None

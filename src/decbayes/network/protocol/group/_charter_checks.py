@@ -71,7 +71,7 @@ def check_sums(charter: "Charter") -> None:
                 "Leave it out, or publish contributions."
             )
     if charter.sums is None:
-        raise InvalidCharter("Only groups that open sums can have an anchor or a promise of privacy.")
+        raise InvalidCharter("An anchor or a promise of privacy needs a group that opens only sums.")
     if charter.epoch is not None:
         raise InvalidCharter("Where only sums are opened there are no epochs: each round refines the one before it.")
     if charter.privacy is not None:

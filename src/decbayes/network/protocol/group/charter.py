@@ -4,6 +4,7 @@ import hashlib
 import os
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -303,7 +304,7 @@ class Charter:
             sums=None if content.sums is None else sum_rules(content.sums),
             anchor=anchor,
             privacy=content.privacy,
-            secret=group_secret(content.group.secret),
+            secret=from_hex(content.group.secret, SECRET_BYTES, "The group's secret"),
         )
         if charter.model.structure.fingerprint != content.group.structure:
             raise InvalidCharter(
@@ -334,22 +335,12 @@ def disclosure_rules(values: Mapping[str, Any]) -> DisclosureRules:
         raise InvalidCharter(f"[disclosure]: {error}") from None
 
 
-def group_secret(text: str) -> bytes:
-    secret = from_hex(text)
-    if len(secret) != SECRET_BYTES:
-        raise InvalidCharter(f"The group's secret is not {2 * SECRET_BYTES} hexadecimal digits.")
-    return secret
-
-
-def from_hex(text: str) -> bytes:
-    try:
-        return bytes.fromhex(text)
-    except ValueError:
-        return b""
-
-
 def member_key(name: str, text: str) -> bytes:
-    public = from_hex(text)
-    if len(public) != PUBLIC_BYTES:
-        raise InvalidCharter(f"The key of '{name}' is not {2 * PUBLIC_BYTES} hexadecimal digits.")
-    return public
+    return from_hex(text, PUBLIC_BYTES, f"The key of '{name}'")
+
+
+def from_hex(text: str, size: int, what: str) -> bytes:
+    with suppress(ValueError):
+        if len(content := bytes.fromhex(text)) == size:
+            return content
+    raise InvalidCharter(f"{what} is not {2 * size} hexadecimal digits.")

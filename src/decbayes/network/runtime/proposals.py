@@ -1,8 +1,8 @@
-"""Questions from proposals as people write them: names, hexadecimal keys, rules by name."""
+"""Questions from an owner's proposals: names, hexadecimal keys, rules by name."""
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -13,25 +13,11 @@ from decbayes.network.protocol.group.motions import Admit, Amend, Extend, Questi
 from decbayes.network.protocol.group.roster import rules_text
 from decbayes.network.protocol.limits import Limits, Rules
 
-
-class Proposal(Protocol):
-    """A proposal as it was written down."""
-
-    @property
-    def kind(self) -> str: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def key(self) -> str: ...
-    @property
-    def rules(self) -> dict[str, Any]: ...
-    @property
-    def limits(self) -> dict[str, Any]: ...
-    @property
-    def words(self) -> tuple[str, ...]: ...
+if TYPE_CHECKING:
+    from decbayes.network.runtime.store.orders import Propose
 
 
-def question_of(proposal: Proposal, charter: Charter) -> Question:
+def question_of(proposal: "Propose", charter: Charter) -> Question:
     """The question that a proposal asks, under the charter in force."""
     match proposal.kind:
         case "add":
