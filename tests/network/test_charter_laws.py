@@ -346,7 +346,7 @@ def test_a_version_that_others_know_is_taken_up_and_leapt_over():
     made.learn(evidence_of(CHARTER, b=[5.0]))
     (report,) = made.remind(known)
     assert (report.event, report.fields["version"], report.fields["observe_again"]) == ("remembered", 50, [])
-    assert made.stand.evidence.shards == {"a", "b"}
+    assert made.wanted.evidence.shards == {"a", "b"}
     assert not made.twin
     (record,), _ = saved(made)
     assert record.version > 51, "it leaps again"

@@ -328,7 +328,7 @@ class Member:
     @property
     def evidence(self) -> Evidence:
         """The evidence of the agent's own data, published or not."""
-        return self._publisher.stand.evidence
+        return self._publisher.wanted.evidence
 
     @property
     def awaiting(self) -> Evidence | None:
@@ -355,7 +355,7 @@ class Member:
 
     @property
     def retracted(self) -> bool:
-        return self._publisher.stand.closed
+        return self._publisher.wanted.closed
 
     @property
     def twin(self) -> bool:

@@ -28,7 +28,7 @@ Verify = Callable[[Sealed, Charter], Record]
 
 
 @dataclass(frozen=True)
-class Stand:
+class Publication:
     """What a member wants to be published: its evidence, a permanent retraction, and its note on the merge."""
 
     evidence: Evidence
@@ -49,12 +49,12 @@ class Publisher:
         *,
         approval: bool = False,
     ) -> None:
-        self.stand = self.published = Stand(nothing(charter))
+        self.wanted = self.published = Publication(nothing(charter))
         self.synced = self.twin = self._challenged = False
         self._charter, self._identity, self._pool, self._rng, self._verify = charter, identity, pool, rng, verify
         self._approval = approval
-        self._pending: tuple[Record, Stand | None] | None = None
-        self._refused: Stand | None = None
+        self._pending: tuple[Record, Publication | None] | None = None
+        self._refused: Publication | None = None
         self._last_report: Report | None = None
         self._highest = 0
         self._made: deque[bytes] = deque(maxlen=REMEMBERED)
@@ -62,42 +62,42 @@ class Publisher:
 
     @property
     def waiting(self) -> bool:
-        return self.stand is not self.published
+        return self.wanted is not self.published
 
     @property
     def awaiting(self) -> Evidence | None:
         """New evidence that still needs approval; None if there is none."""
-        evidence = self.stand.evidence
+        evidence = self.wanted.evidence
         unapproved = self._approval and bool(evidence.shards) and evidence.approval is None
         return evidence if unapproved and not evidence.same(self.published.evidence) else None
 
     def approve(self, approval: Approval) -> None:
-        self.stand = replace(self.stand, evidence=replace(self.stand.evidence, approval=approval))
+        self.wanted = replace(self.wanted, evidence=replace(self.wanted.evidence, approval=approval))
 
     def learn(self, evidence: Evidence) -> None:
-        self.stand = replace(self.stand, evidence=evidence, note=None)
+        self.wanted = replace(self.wanted, evidence=evidence, note=None)
 
     def attach(self, note: Note) -> None:
-        self.stand = replace(self.stand, note=note)
+        self.wanted = replace(self.wanted, note=note)
 
     def retract(self) -> None:
-        self.stand = replace(self.stand, evidence=nothing(self._charter), closed=True, note=None)
+        self.wanted = replace(self.wanted, evidence=nothing(self._charter), closed=True, note=None)
 
     def adopt(self, record: Record) -> None:
         """Adopt a published version of our own, and add the evidence that it lacks."""
-        published = self._stand_of(record)
+        published = self._publication_of(record)
         evidence = published.evidence
         self.published = published if record.origin == self._identity.id else self.published
         if published.closed:
-            self.stand = published
-        elif not self.stand.closed:
-            both = reconcile(self.stand.evidence, evidence)
-            self.stand = published if both == evidence else Stand(both)
+            self.wanted = published
+        elif not self.wanted.closed:
+            both = reconcile(self.wanted.evidence, evidence)
+            self.wanted = published if both == evidence else Publication(both)
 
-    def _stand_of(self, record: Record) -> Stand:
+    def _publication_of(self, record: Record) -> Publication:
         posterior = record.posterior or self._charter.update.nothing
         approval = None if record.statement is None else record.statement.approval
-        return Stand(Evidence.published(record.header, posterior, approval), record.header.closed, record.note)
+        return Publication(Evidence.published(record.header, posterior, approval), record.header.closed, record.note)
 
     def renew(self, charter: Charter, *, approval: bool) -> None:
         """Switch to another charter with empty evidence; a permanent retraction remains."""
@@ -106,9 +106,11 @@ class Publisher:
         signed = None if self._pending is None else self._pending[0]
         # A record that is being written may become durable, and then counts.
         self._pending = (signed, None) if signed is not None and signed.header.epoch == charter.opened else None
-        closed, self.published = self.stand.closed, Stand(nothing(charter))
+        closed, self.published = self.wanted.closed, Publication(nothing(charter))
         # A distinct object, hence published, if there is a retraction or a write in progress.
-        self.stand = self.published if not closed and self._pending is None else Stand(nothing(charter), closed=closed)
+        self.wanted = (
+            self.published if not closed and self._pending is None else Publication(nothing(charter), closed=closed)
+        )
 
     def remind(self, record: Record) -> list[Effect]:
         """Adopt a version of ours that this process has not signed: after a lost disk, an old copy of it, or by a twin.
@@ -122,7 +124,7 @@ class Publisher:
         self._step = self._leap()
         if self.twin:
             return [] if known else [Report("twin", {"version": record.version, "why": TWIN})]
-        lost = [] if self.stand.closed else sorted(set(record.header.shards) - self.stand.evidence.shards)
+        lost = [] if self.wanted.closed else sorted(set(record.header.shards) - self.wanted.evidence.shards)
         why = "the store was lost or is an old copy, or another agent uses this key"
         return [Report("remembered", {"version": record.version, "observe_again": lost, "why": why})]
 
@@ -132,8 +134,8 @@ class Publisher:
             return []
         if self.twin:
             silent, self._challenged = self._challenged, True
-            return [] if silent else self._sign_next(self._sayable())
-        if not self.waiting or self.stand is self._refused:
+            return [] if silent else self._sign_next(self._publishable())
+        if not self.waiting or self.wanted is self._refused:
             return []
         obstacle = self._obstacle()
         waits = None if obstacle is not None else self._evidence_waits()
@@ -141,17 +143,17 @@ class Publisher:
         reports: list[Effect] = [] if self._last_report in (None, reported) else [self._last_report]
         if obstacle is not None:
             return reports
-        return reports if waits is not None else reports + self._sign_next(self.stand)
+        return reports if waits is not None else reports + self._sign_next(self.wanted)
 
     def persisted(self, item: Saved) -> Record | None:
         """An item is durable; if it is the pending version, it counts from now on and is returned."""
         if self._pending is None or item is not self._pending[0]:
             return None
-        (record, stand), self._pending = self._pending, None
-        if stand is None:
+        (record, publication), self._pending = self._pending, None
+        if publication is None:
             return self._persisted_late(record)
         if self._pool.add(record) is Change.NEWER:
-            self.published = stand
+            self.published = publication
             self._made.append(record.digest)
         return record
 
@@ -163,35 +165,35 @@ class Publisher:
             return None
         if self._pool.add(read) is Change.NEWER:
             self._made.append(read.digest)
-            self.published = self._stand_of(read)
+            self.published = self._publication_of(read)
         return read
 
-    def _sayable(self) -> Stand:
+    def _publishable(self) -> Publication:
         """What may be published now: the new evidence, unless it must wait."""
-        return self.stand if self._evidence_waits() is None else self.published
+        return self.wanted if self._evidence_waits() is None else self.published
 
-    def _sign_next(self, stand: Stand) -> list[Effect]:
-        content = self._sign(stand).content
+    def _sign_next(self, publication: Publication) -> list[Effect]:
+        content = self._sign(publication).content
         try:
             # Check it as the others will: what they would refuse must not count here either.
             record = self._verify(open_record(content, self._charter, self._pool.roster), self._charter)
         except Refused as error:
             reports: list[Effect] = [Report("not_published", {"why": f"the others would refuse it ({error})"})]
-            if stand.note is None:
-                self._refused = self.stand
+            if publication.note is None:
+                self._refused = self.wanted
                 return reports
             # A refused note must not hold back the evidence.
-            silent = replace(stand, note=None)
-            self.stand = silent if stand is self.stand else self.stand
+            silent = replace(publication, note=None)
+            self.wanted = silent if publication is self.wanted else self.wanted
             return reports + self._sign_next(silent)
-        self._pending = record, stand
+        self._pending = record, publication
         return [Persist(record)]
 
-    def _sign(self, stand: Stand) -> Record:
+    def _sign(self, publication: Publication) -> Record:
         newest = self._pool.records.get(self._identity.id)
         self._highest = max(self._highest, 0 if newest is None else newest.version) + self._step
         self._step = 1
-        evidence, rules = stand.evidence, self._charter.disclosure
+        evidence, rules = publication.evidence, self._charter.disclosure
         return sign_record(
             self._charter,
             self._identity,
@@ -202,14 +204,14 @@ class Publisher:
             units=evidence.units,
             marks=evidence.marks,
             previous=NOTHING if newest is None else newest.digest,
-            closed=stand.closed,
-            note=stand.note,
+            closed=publication.closed,
+            note=publication.note,
             statement=None if rules is None else Statement(rules, evidence.approval),
         )
 
     def _too_few(self) -> int:
         """The number of new observations if they are too few: a version that differs by a few would reveal them."""
-        evidence, published, least = self.stand.evidence, self.published.evidence, self._charter.least_observations
+        evidence, published, least = self.wanted.evidence, self.published.evidence, self._charter.least_observations
         before = published.observations if evidence.shards > published.shards else 0
         added = evidence.observations - before
         return added if 0 < added < least and evidence.shards != published.shards else 0

@@ -201,7 +201,7 @@ class Participation:
             self._writing = None
         return [packet for packet in self.restore(part) if not self._sums.holds(packet.digest)]
 
-    # The rules of this room
+    # Which sum, and whose turn
 
     def _turn(self) -> tuple[Chain | None, Gathered | None, Kind | None]:
         """The sum in which it is this member's turn, and the kind of message that is due."""
@@ -233,7 +233,7 @@ class Participation:
             if free and not self._in_force(chain) and self._opened_by_others(chain):
                 return chain
         now = self._sums.in_force
-        # Fewer results than this member has opened: other members opened with it.
+        # Otherwise the current chain has inherited all sums that this member has opened.
         if now is not None and len(now.results) < last:
             self._obstacle = OTHERS
             return None
