@@ -207,12 +207,12 @@ def test_decisions_are_carried_by_files_where_there_is_no_link(tmp_path):
         stores, file = [tmp_path / f"{name}.store" for name in ALL], tmp_path / "decisions.ballots"
         cli("charter", "propose", "remove", stores[0], "agent 2")
         cli("charter", "export", party.charter_file, "--store", stores[0], "-o", file)
-        assert "0 resolutions" in cli("tell", "take", stores[1], file)
+        assert "0 newly settled" in cli("tell", "take", stores[1], file)
         assert "settled: remove agent 2" in cli("tell", "vote", stores[1], pending_at(party, "agent 1"))
         file.unlink()
         cli("charter", "export", party.charter_file, "--store", stores[1], "-o", file)
         for store in (stores[0], stores[2]):
-            assert "1 resolutions" in cli("tell", "take", store, file)
+            assert "1 newly settled" in cli("tell", "take", store, file)
         assert until(lambda: party.agents["agent 2"].events("revoked"))
         file.write_bytes(b"something else")
         assert "charter export" in cli("tell", "take", stores[0], file, status=1)
