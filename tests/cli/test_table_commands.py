@@ -1,11 +1,13 @@
 """Classes, regressions and states as a user types them: results, and errors in one line that quote no data."""
 
 import csv
+import json
 
 import numpy as np
 import pytest
 
 import decbayes as db
+from decbayes.cli import main
 
 
 @pytest.fixture
@@ -160,3 +162,14 @@ def test_large_whole_numbers_are_counts_with_a_hint_at_what_to_do(run, tmp_path,
     for command in ("fit classes a.csv --components 2 -o a.posterior", "columns a.csv"):
         assert "--kinds days=real" in " ".join(run(command)[2].split())
         assert "--kinds" not in run(f"{command} --kinds days=real")[2]
+
+
+def test_names_of_columns_may_have_commas(run, tmp_path):
+    rows = "".join(f"{30 + age % 41}.5,{age % 3}\n" for age in range(60))
+    (tmp_path / "a.csv").write_text(f'"age, years",visits\n{rows}')
+    line = ["columns", "a.csv", "--columns", '"age, years",visits', "--kinds", '"age, years"=categorical']
+    with pytest.raises(SystemExit) as ended:
+        main([*line, "-o", "a.columns"])
+    assert not ended.value.code
+    assert db.columns.declared(json.loads((tmp_path / "a.columns").read_text()))["age, years"].kind == "categorical"
+    assert 'the columns are "age, years", visits' in run("columns a.csv --columns age")[2]

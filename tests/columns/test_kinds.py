@@ -117,6 +117,32 @@ def test_real_columns_of_few_values_are_told_of():
     assert "'score' is taken as real, and has 2 different values" in told[0]
 
 
+def test_a_column_with_one_value_is_told_of():
+    told = []
+    columns_of({"score": [0.5] * 4}, report=told.append)
+    assert "has the same value in all rows" in told[0]
+
+
+@pytest.mark.parametrize("unit", [1.0, 1e-3, 1e-9, 1e-15, 1e12])
+def test_what_is_found_in_a_column_does_not_depend_on_its_unit(unit):
+    """Concentrations in mol / l are as good as those in nmol / l: no class is taken to be wider than they are."""
+    rng = np.random.default_rng(0)
+    values = np.concatenate([rng.normal(5, 0.1, 60), rng.normal(9, 0.1, 60)]) * unit
+    column = Gaussian.found_in(values)
+    assert column.resolution < 1e-6 * column.scale
+    model = db.LatentClasses(components=2, columns={"x": column})
+    posterior = model.fit({"x": values}, rng=0).posterior
+    np.testing.assert_allclose(posterior.mean("weights"), [0.5, 0.5], atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("values", "resolution"),
+    [([0.1, 0.2, 0.3 - 0.1 - 0.2], 0.1), ([0.0, 0.0], 1000.0), ([2000.0, 0.0], 1000.0), ([1e-10, 0.0], 0.0)],
+)
+def test_tiny_numbers_among_others_are_rounding_errors(values, resolution):
+    assert Gaussian.found_in(np.array(values)).resolution == resolution
+
+
 def test_sites_agree_on_all_categories_and_one_unit():
     here = {"sex": Categorical("f", "m"), "age": Gaussian(40, 3, 0.5), "visits": Poisson(1), "smoker": YesNo()}
     there = {"visits": Poisson(3), "sex": Categorical("x", "f"), "age": Gaussian(48, 3, 1), "smoker": YesNo()}

@@ -32,6 +32,7 @@ PERSONAL = {
         f"{rng.integers(1, 99)},{rng.integers(100, 999)},{rng.integers(100, 999)}" for _ in range(60)
     ],
     "decimal commas": lambda rng: [f"{rng.integers(1, 99)},{rng.integers(0, 99):02d}" for _ in range(ROWS)],
+    "percents": lambda rng: [f"{rng.integers(0, 99)}.{rng.integers(0, 9)} %" for _ in range(ROWS)],
     "phones": lambda rng: [f"+49 30 {rng.integers(100000, 999999)}" for _ in range(ROWS)],
     "records": lambda rng: [f"MRN-{rng.integers(10000, 99999)}" for _ in range(ROWS)],
     "running numbers": lambda rng: [1000 + number for number in range(ROWS)],
@@ -45,6 +46,7 @@ ORDINARY = {
     "room_number": lambda rng: rng.integers(1, 9, ROWS),
     "answer": lambda rng: rng.choice(["yes", "no"], ROWS),
     "grade": lambda rng: rng.choice(["1", "2", "3"], ROWS),
+    "solution": lambda rng: rng.choice(["5%", "10 %"], ROWS),
     "phone_service": lambda rng: rng.choice(["yes", "no"], ROWS),
     "phone calls": lambda rng: rng.integers(0, 9, ROWS),
     "no_of_children": lambda rng: rng.integers(0, 5, ROWS),
@@ -105,5 +107,6 @@ def test_all_refused_columns_are_named_at_once():
 def test_whole_numbers_that_are_all_different_are_records_only_under_such_a_name(rng):
     values = rng.permutation(100_000)[:ROWS]
     check("platelets", values)
-    with pytest.raises(NotDisclosed, match="record numbers"):
-        check("patient_id", values)
+    for name in ("patient_id", "seqn"):
+        with pytest.raises(NotDisclosed, match="record numbers"):
+            check(name, values)

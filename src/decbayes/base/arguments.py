@@ -144,7 +144,8 @@ def columns_listed(names: Sequence[str]) -> str:
 
 def some(names: Sequence[str], most: int = 8) -> str:
     """Names for a message, limited to the first few."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+    shown = ", ".join(f'"{name}"' if "," in name else name for name in names[:most])
+    return shown + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def is_loopback(host: str) -> bool:

@@ -104,7 +104,10 @@ def decimal_unit(numbers: Array) -> float:
     """The largest power of ten up to 1000 that divides all numbers; 0 if they have over six decimals."""
     for power in range(3, -7, -1):
         multiples = numbers / 10.0**power
-        if (np.abs(multiples - np.rint(multiples)) <= 1e-9 * np.maximum(np.abs(multiples), 1.0)).all():
+        sizes = np.abs(multiples)
+        # Numbers that are all tiny are multiples of nothing; tiny ones among others are 0 but for rounding.
+        smallest = min(float(sizes.max(initial=0.0)), 1.0)
+        if (np.abs(multiples - np.rint(multiples)) <= 1e-9 * np.maximum(sizes, smallest)).all():
             return 10.0**power
     return 0.0
 

@@ -326,6 +326,8 @@ class Gaussian(Column):
         varied = len(times) > FEW_VALUES and times.max() <= LARGE_SHARE * len(numbers)
         if varied or piled or len(numbers) == len(times):
             return ""
+        if len(times) == 1:
+            return "has the same value in all rows. Should it be a count or categorical?"
         return (
             f"has {len(times)} different values, one of them in {times.max() / len(numbers):.0%} of the rows. Should "
             "it be a count or categorical?"

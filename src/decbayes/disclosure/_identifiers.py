@@ -17,6 +17,7 @@ DATE = re.compile(
     re.IGNORECASE,
 )
 SEPARATED = re.compile(r"[-+]?[$€£]?\s?\d{1,3}(?:[,.' ]\d{3})+(?:[,.]\d+)?|[-+]?[$€£]?\s?\d+,\d+|[$€£]\s?\d+(?:\.\d+)?")
+PERCENT = re.compile(r"[-+]?\d+(?:[.,]\d+)?\s?%")
 PHONE = re.compile(r"(?:\+|00|0|\()[\d()][\d\s()/.-]{5,}\d")
 RECORD = re.compile(r"[A-Za-z]{0,5}[-_/#. ]?\d{4,}(?:[-_/.]?\d+)*")
 LONG_RECORD = re.compile(r"[A-Za-z]{0,5}[-_/#. ]?\d{6,}(?:[-_/.]?\d+)*")
@@ -48,7 +49,7 @@ TELLING_IF_MANY = {
     *OF_PERSONS,
     *NAME,
     *NUMBERS,
-    *("address", "index", "row"),
+    *("address", "index", "row", "seq", "seqn", "serial", "pid", "sid"),
     *("plz", "zip", "zipcode", "postcode", "postal", "postleitzahl"),
 }
 NEARLY_ALL, MOST = 0.9, 0.5
@@ -78,8 +79,8 @@ def labels_refused(labels: Sequence[str], known: Array, words: Sequence[str]) ->
         return "its values are e-mail addresses. Leave it out"
     if share_of(DATE, labels) > MOST:
         return "its values are dates. Turn them into years, or into days since an agreed event"
-    if share_of(SEPARATED, labels) > MOST:
-        return "its values are numbers written with separators. Write them as plain numbers: 10068202, 3.14"
+    if share_of(SEPARATED, labels) > MOST or (len(labels) > FEW_ROWS and share_of(PERCENT, labels) > MOST):
+        return "its values are numbers written with separators or signs. Write them as plain numbers: 10068202, 3.14"
     if len(labels) >= FEW_ROWS and share_of(PHONE, labels) > MOST:
         return "its values look like phone numbers. Leave it out"
     often = len(known) < FEW_ROWS or len(np.unique(known)) <= MOST * len(known)

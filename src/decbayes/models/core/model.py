@@ -1,5 +1,6 @@
 """The protocol of a model: everything that streams, the network, the command line and other libraries need."""
 
+import csv
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -403,4 +404,6 @@ class Model(Settings):
 
 
 def split_names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
+    """Names separated by commas; one that has commas itself is in double quotes."""
+    rows = csv.reader(text.splitlines(), skipinitialspace=True)
+    return [name for row in rows for name in map(str.strip, row) if name]
