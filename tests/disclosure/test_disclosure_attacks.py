@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from patients import write_csv
 from scipy.sparse import csr_array
 
 import decbayes as db
@@ -95,6 +96,27 @@ def test_products_of_levels_are_cells_too(run, csv):
     assert (status, "combinations in 'disease:sex:smoker'" in errors) in ((1, True), (0, False))
     if status == 0:
         assert rarest_flag(*design(load("a"))) >= 5 - 1e-6
+
+
+@pytest.mark.parametrize("term", ["I(1 / (age - 97.999999))", "I((age - 50) ** 21)", "I(exp(age / 2 - 49))"])
+def test_a_computed_number_that_belongs_to_one_row_is_an_indicator(run, csv, table, term):
+    """Its products with the outcome are nearly those of one patient; a smooth curve of age tells nobody."""
+    table["age"] = np.array(table["age"], dtype=float).round()
+    table["age"][7] = 98.0
+    write_csv(csv, table)
+    for formula, rules, refused in (
+        (f"cost ~ sex + {term}", "", True),
+        ("cost ~ sex + poly(age, 2) + log(age)", "", False),
+        (f"cost ~ sex + {term}", "--rules none", False),
+    ):
+        line = ["fit", "linear-regression", "patients.csv", "--formula", formula, "-o", "a.posterior", *rules.split()]
+        status, _, errors = run(line)
+        assert (status != 0, "single them out" in errors) == (refused, refused), errors
+    products, labels = design(read := load("a.posterior"))
+    place, column = len(labels) - 1, db.model_for(read.structure).columns["cost"]
+    outcomes = np.asarray(read.contribution["coefficients"])[0, -(len(labels) ** 2) - len(labels) :][: len(labels)]
+    attacked = column.centre + column.scale * outcomes[place] / np.sqrt(products[place, place])
+    np.testing.assert_allclose(attacked, table["cost"][7], atol=0.1 * column.scale)
 
 
 def test_a_number_that_one_row_has_is_no_indicator(run, csv, table):

@@ -288,7 +288,8 @@ def about_releases(
     rows = 0 if manifest is None else manifest.rows
     near = [entry for entry in entries if entry not in alike and 0 < abs(entry.rows - rows) < rules.least_cell]
     if near:
-        text = f"{len(near)} have nearly as many rows. If these are the same persons, both files show the few others"
+        many = "1 release has" if len(near) == 1 else f"{len(near)} releases have"
+        text = f"{many} nearly as many rows. If these are the same persons, both files show the few others"
         yield Statement("other models", text, "look")
     if not members or not alike:
         why = "all of other models, which are not compared with this one" if members else "name the data to compare"

@@ -15,6 +15,9 @@ from decbayes.models.core.risks import most_common, outcome_groups
 from decbayes.models.regressions.rows.table import Gaps, Table
 from decbayes.models.regressions.varying.site_effects import same
 
+# A computed term shows those who have this share of its squared distances from the median: others hardly add to it.
+DOMINANT = 0.999
+
 
 def pooled_rows(
     table: Table, data: Any, least: int, least_outcome: int, *, agreed: bool, persons: Persons
@@ -56,20 +59,34 @@ def check_levels(table: Table, points: Array, least: int, persons: Persons) -> N
 
 
 def check_combinations(table: Table, points: Array, having: Having, least: Sequence[float]) -> None:
-    """Products of columns may single rows out although neither column does."""
+    """Products of columns, and numbers computed from them, may single rows out although no column does."""
     rows = table.rows(points)
     for term in (term for term in table.terms if term not in table.columns):
         numbers = rows.matrix[:, table.design.places([term])]
         others = [np.bincount(rows.observation, column != most_common(column), len(points)) for column in numbers.T]
         groups = [having(count > 0) for count in others]
+        groups += [having(dominant(rows.observation, column, len(points))) for column in numbers.T]
         if too_few(np.array(groups).reshape(-1, len(least)), np.asarray(least, dtype=np.float64)).any():
             which, remedy = "combinations", "Leave the product out of the formula, or join categories."
+            if ":" not in term:
+                which, remedy = "values", "Leave it out of the formula, or cap the values that it is computed from."
             if table.baseline is not None and term == table.baseline.name:
                 which, remedy = "levels", table.baseline.remedy
             raise InvalidData(
                 f"Too few persons here have some of the {which} in '{term}', and the file would single them out. "
                 f"{remedy}"
             )
+
+
+def dominant(observation: Any, numbers: Array, count: int) -> Gaps:
+    """The few observations to which nearly all of a term's squared distances from its median belong."""
+    squares = np.bincount(observation, (numbers - np.median(numbers)) ** 2, count)
+    largest_first = np.argsort(-squares, kind="stable")
+    shares = np.cumsum(squares[largest_first])
+    chosen = np.zeros(count, dtype=np.bool_)
+    if shares[-1] > 0.0:
+        chosen[largest_first[: int(np.searchsorted(shares, DOMINANT * shares[-1])) + 1]] = True
+    return chosen
 
 
 def larger_sites(table: Table, points: Array, least: int, persons: Persons) -> Array:
