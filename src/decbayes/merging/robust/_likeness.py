@@ -1,7 +1,8 @@
 """Pairwise agreement of components, and how much disagreement chance and usual differences explain."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,6 +33,19 @@ Coefficients = tuple[Array, Array]
 """Means and variances of a vector, one row per component."""
 
 
+class Side(NamedTuple):
+    """One side of comparisons: rows of each factor, their evidence, F of each row, and the coefficients in it."""
+
+    rows: Sequence[Array]
+    evidence: Array
+    peak: Array
+    coefficients: Coefficients | None
+
+    def taken(self, places: Indices) -> "Side":
+        pair = self.coefficients and (self.coefficients[0][places], self.coefficients[1][places])
+        return Side([rows[places] for rows in self.rows], self.evidence[places], self.peak[places], pair)
+
+
 @dataclass(frozen=True)
 class Likeness:
     """How well each component agrees with the candidates: components that sites know, or a sample of them."""
@@ -51,17 +65,13 @@ class Likeness:
         middle = float(np.median(group.evidence[group.known])) if group.known.any() else 0.0
         louder = np.maximum(middle / np.maximum(group.evidence[candidates], LITTLE), 1.0)
         loud = [louder[:, None] * rows[candidates] for rows in group.rows], louder * group.evidence[candidates]
-        alone, rest = group.peak(group.rows, group.evidence), group.peak(*loud)
-        vectors, theirs = group.coefficients_of(group.rows), group.coefficients_of(loud[0])
+        components, rest = group.side((group.rows, group.evidence)), group.side(loud)
         lost, shared = (np.full((len(group.site), len(candidates)), fill) for fill in (np.inf, 0.0))
         for some, others in comparisons(group, candidates):
             first, second = (pair.ravel() for pair in np.meshgrid(some, others))
-            more = [rows[second] for rows in loud[0]], loud[1][second]
-            mine = [rows[first] for rows in group.rows], group.evidence[first]
-            lost[first, second] = group.lost(
-                mine, alone[first], taken(vectors, first), more, rest[second], taken(theirs, second)
-            )
-            shared[first, second] = in_common(mine[1], more[1])
+            sides = components.taken(first), rest.taken(second)
+            lost[first, second] = group.lost(*sides)
+            shared[first, second] = in_common(sides[0].evidence, sides[1].evidence)
         usual = usual_loss(group, candidates, lost, shared)
         fewer = np.minimum(group.parameters[:, None], group.parameters[candidates])
         return cls(candidates, lost, weights_of(lost, tolerated(fewer, shared, usual)), usual)
@@ -84,10 +94,6 @@ def comparisons(group: "Group", candidates: Indices) -> list[tuple[Indices, Indi
         at_once = max(1, BLOCK // max(1, len(components) * max(rows.shape[1] for rows in group.rows)))
         blocks += [(components, places[first : first + at_once]) for first in range(0, len(places), at_once)]
     return blocks
-
-
-def taken(vectors: Coefficients | None, places: Indices) -> Coefficients | None:
-    return None if vectors is None else (vectors[0][places], vectors[1][places])
 
 
 def usual_loss(group: "Group", candidates: Indices, lost: Array, shared: Array) -> float:

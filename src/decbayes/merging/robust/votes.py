@@ -22,7 +22,7 @@ from decbayes.families.rows import Rows
 from decbayes.merging.base.components import observed
 from decbayes.merging.base.problem import Factor
 from decbayes.merging.base.products import weighted_rows
-from decbayes.merging.robust._likeness import LITTLE, Coefficients, Likeness, chance, tolerated
+from decbayes.merging.robust._likeness import LITTLE, Coefficients, Likeness, Side, chance, tolerated
 from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet
 
@@ -198,13 +198,14 @@ class Group:
 
     def losses(self, mine: Sums, others: Sums) -> Array:
         """D between rows and others: zero where others have no evidence, infinite where a row alone is improper."""
-        vectors = self.coefficients_of(mine[0]), self.coefficients_of(others[0])
-        return self.lost(mine, self.peak(*mine), vectors[0], others, self.peak(*others), vectors[1])
+        return self.lost(self.side(mine), self.side(others))
 
     def claim_losses(self, others: Sums) -> Array:
         """D between each component as claimed and the others."""
-        theirs = self.coefficients_of(others[0])
-        return self.lost(self.claims, self.alone, self.coefficients, others, self.peak(*others), theirs)
+        return self.lost(Side(*self.claims, self.alone, self.coefficients), self.side(others))
+
+    def side(self, sums: Sums) -> Side:
+        return Side(*sums, self.peak(*sums), self.coefficients_of(sums[0]))
 
     def moved(self, mine: Sums, others: Sums) -> Array:
         """Nats that others lose when a row joins them: ½ δ² if they move by δ of their deviations.
@@ -220,23 +221,15 @@ class Group:
         less, once, more = self.peak(together, evidence.ravel()).reshape(evidence.shape)
         return np.asarray(self.peak(*others) - once + (more - less) / (2.0 * STEP))
 
-    def lost(
-        self,
-        mine: Sums,
-        alone: Array,
-        vectors: Coefficients | None,
-        others: Sums,
-        rest: Array,
-        theirs: Coefficients | None,
-    ) -> Array:
-        """D, given the peaks and coefficients of both sides."""
-        (rows, evidence), (more, further) = mine, others
-        together = self.peak([a + b for a, b in zip(rows, more, strict=True)], evidence + further)
-        lost = np.maximum(alone + rest - together, 0.0)
-        if vectors is not None and theirs is not None:
-            lost = np.maximum(lost, one_by_one(vectors, theirs, self.factors[0].family.freedom(rows[0])))
-        lost = np.where(further > LITTLE, lost, 0.0)
-        return np.where(alone < -0.5 * IMPOSSIBLE * np.maximum(evidence, LITTLE), np.inf, lost)
+    def lost(self, mine: Side, others: Side) -> Array:
+        """D of both sides."""
+        rows = [one + other for one, other in zip(mine.rows, others.rows, strict=True)]
+        lost = np.maximum(mine.peak + others.peak - self.peak(rows, mine.evidence + others.evidence), 0.0)
+        if mine.coefficients is not None and others.coefficients is not None:
+            free = self.factors[0].family.freedom(mine.rows[0])
+            lost = np.maximum(lost, one_by_one(mine.coefficients, others.coefficients, free))
+        lost = np.where(others.evidence > LITTLE, lost, 0.0)
+        return np.where(mine.peak < -0.5 * IMPOSSIBLE * np.maximum(mine.evidence, LITTLE), np.inf, lost)
 
     def tolerance(self, shared: Array, chosen: Indices | slice = slice(None)) -> Array:
         """Nats that components may lose next to others, given the evidence they share."""
