@@ -11,7 +11,7 @@ from scipy.special import xlogy
 from structures import mixture, topics
 
 import decbayes as db
-from decbayes.merging.aligning import solve_canonically
+from decbayes.merging.aligning import Task, solve_canonically
 from decbayes.merging.base import division
 from decbayes.merging.base.canonical import canonical_order
 from decbayes.merging.base.components import Components, bases, chunks, prior_components
@@ -596,10 +596,8 @@ def test_grouping_mostly_finds_the_best_of_all_groupings(seed):
     matrix = rng.poisson(rng.gamma(0.3, 5.0, size=(8, 5))).astype(float) + 0.5
     posteriors = [db.Posterior(topics(1, 5), {"topics": row[None]}) for row in matrix]
     structure = topics(3, 5)
-    order, readings = canonical_order(posteriors)
-    solution = solve_canonically(
-        posteriors, structure.symmetry[0], order, readings, structure, db.solvers.Grouping(passes=0), None, None
-    )
+    task = Task(posteriors, *canonical_order(posteriors), db.solvers.Grouping(passes=0), None, None)
+    solution = solve_canonically(task, structure.symmetry[0], structure)
     found = value(matrix, np.concatenate(solution.slots), 3)
     best = exhaustive_value(matrix, 3)
     assert found <= best + 1e-9

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -87,17 +87,14 @@ def aligned(
     """The alignment in at least `least` slots, and each set's trace of J; the total J would cost as much as a merge."""
     received, chosen = as_sequence(posteriors), checked_solver(solver)
     sites = recentred(received)
-    order, readings = canonical_order(sites)
-    searched, decided, why, spare = sized_structure(sites, readings, order, components, chosen, since)
+    task = Task(sites, *canonical_order(sites), chosen, since, progress)
+    searched, decided, why, spare = sized_structure(task, components)
     if most_components(searched) < least:
         searched, decided, why, spare = searched.with_components(least), "given", "", False
     structure = searched.with_components(most_components(searched) + 1) if spare else searched
     count = most_components(structure)
     reason = f"{count} slot{'' if count == 1 else 's'}: {why}." if why else ""
-    solutions = {
-        coupled: solve_canonically(sites, coupled, order, readings, searched, chosen, since, progress)
-        for coupled in structure.symmetry
-    }
+    solutions = {coupled: solve_canonically(task, coupled, searched) for coupled in structure.symmetry}
     assignments = tuple(
         {coupled: solution.slots[site] for coupled, solution in solutions.items()} for site in range(len(sites))
     )
@@ -106,11 +103,11 @@ def aligned(
         assignments,
         objective=(),
         posteriors=sites,
-        order=tuple(order),
+        order=tuple(task.order),
         structure=structure,
         optimality=STRENGTH[min(proven, default=-1)],
         divisions={coupled: solved.division for coupled, solved in solutions.items() if solved.division is not None},
-        ids=slot_ids(sites, readings, structure, assignments),
+        ids=slot_ids(task, structure, assignments),
         reason=reason,
         decided=decided,
         moved=sites is not received,
@@ -119,15 +116,30 @@ def aligned(
     return alignment if since is None else alignment.since(since), traces
 
 
-def slot_ids(
-    posteriors: Sequence[Posterior], readings: Sequence[Canonical], structure: Structure, assignments: Assignments
-) -> tuple[str, ...]:
+@dataclass(frozen=True)
+class Task:
+    """Posteriors to align, their canonical order and readings; how to search; and an earlier merge to follow."""
+
+    posteriors: Sequence[Posterior]
+    order: Sequence[int]
+    readings: Sequence[Canonical]
+    solver: Solver | None
+    since: Posterior | None
+    progress: OnMatch | None
+
+    def problem(self, coupled: CoupledSet, structure: Structure) -> tuple[Problem, list[Permutation]]:
+        """The problem of one set in canonical order, and each site's components in theirs."""
+        components = [self.readings[site].components[coupled] for site in self.order]
+        return problem_of(reordered(self.posteriors, self.order), coupled, structure, components), components
+
+
+def slot_ids(task: Task, structure: Structure, assignments: Assignments) -> tuple[str, ...]:
     """The ids that slots inherit from the sites' components; none if no component has one."""
-    ids = [reading.ids for reading in readings]
+    ids = [reading.ids for reading in task.readings]
     if not any(ids):
         return ()
     (coupled,) = structure.symmetry
-    evidence = np.concatenate(evidence_by_site(coupled_problem(posteriors, coupled, structure)))
+    evidence = np.concatenate(evidence_by_site(coupled_problem(task.posteriors, coupled, structure)))
     slots = [assignment[coupled] for assignment in assignments]
     return inherited(ids, slots, evidence, structure.components(coupled))
 
@@ -151,15 +163,8 @@ class Sized(NamedTuple):
     spare: bool = False
 
 
-def sized_structure(
-    posteriors: Sequence[Posterior],
-    readings: Sequence[Canonical],
-    order: Sequence[int],
-    components: Number,
-    solver: Solver | None,
-    since: Posterior | None,
-) -> Sized:
-    largest = largest_structure(readings, since)
+def sized_structure(task: Task, components: Number) -> Sized:
+    since, largest = task.since, largest_structure(task.readings, task.since)
     most, names = most_components(largest), "the earlier merge or the largest site" if since else "the largest site"
     as_largest = f"as many as {names} has components" if largest.symmetry else ""
     if components == "largest" or not largest.symmetry:
@@ -167,18 +172,17 @@ def sized_structure(
     if components is not None and components != "auto":
         return Sized(largest.with_components(components), "given")
     coupled = largest.symmetry[0]
-    contents = [readings[site].components[coupled] for site in order]
-    problem = problem_of(reordered(posteriors, order), coupled, largest, contents)
-    raised = since is None and largest.resizable and raisable(problem, solver)
+    problem, _ = task.problem(coupled, largest)
+    raised = since is None and largest.resizable and raisable(problem, task.solver)
     if components == "auto":
-        loaded = loaded_from(posteriors, problem)
+        loaded = loaded_from(task.posteriors, problem)
         number, stands = estimated_number(following(loaded, since, coupled, largest))
         if stands in ("out", "wide") or not raised or (stands == "unopposed" and alike_in(loaded, number)):
             why = FOUND.get(stands, f"no number stands out; {as_largest}")
             return Sized(largest.with_components(number), "auto", why)
     if not raised:
         return Sized(largest, "largest", as_largest)
-    default = default_number(loaded_from(posteriors, problem))
+    default = default_number(loaded_from(task.posteriors, problem))
     reason = f"no number stands out; {default}" if components == "auto" else str(default)
     structure = largest if default.slots == most else largest.with_components(default.slots)
     return Sized(structure, "predictions" if default.tried else "largest", reason, bool(default.spare))
@@ -210,28 +214,19 @@ def solver_for(problem: Problem) -> Solver:
     return Grouping() if distinguished and any(family.exclusive for family in families) else matching.Matching()
 
 
-def solve_canonically(
-    posteriors: Sequence[Posterior],
-    coupled: CoupledSet,
-    order: Sequence[int],
-    readings: Sequence[Canonical],
-    structure: Structure,
-    solver: Solver | None,
-    since: Posterior | None,
-    progress: OnMatch | None,
-) -> Solution:
+def solve_canonically(task: Task, coupled: CoupledSet, structure: Structure) -> Solution:
     """Solve one set in canonical order and labels; return the solution in the caller's order and the sites' labels."""
-    components, slots = [readings[site].components[coupled] for site in order], structure.components(coupled)
-    in_order = reordered(posteriors, order)
-    ids = tuple(named(readings[site].ids, labels) for site, labels in zip(order, components, strict=True))
-    problem = replace(problem_of(in_order, coupled, structure, components), progress=progress, ids=ids)
-    problem = following(problem, since, coupled, structure)
+    problem, components = task.problem(coupled, structure)
+    slots, in_order = structure.components(coupled), reordered(task.posteriors, task.order)
+    pairs = zip(task.order, components, strict=True)
+    ids = tuple(named(task.readings[site].ids, labels) for site, labels in pairs)
+    problem = following(replace(problem, progress=task.progress, ids=ids), task.since, coupled, structure)
     if problem.sites == 1 and len(components[0]) <= slots:
         # A single posterior needs no alignment.
         return Solution((identity(len(components[0])),), (), "global")
-    chosen = solver or solver_for(problem)
+    chosen = task.solver or solver_for(problem)
     if getattr(chosen, "one_to_one", True):
-        solution = solve_one_to_one(in_order, coupled, components, structure, chosen, progress)
+        solution = solve_one_to_one(in_order, coupled, components, structure, chosen, task.progress)
     else:
         solution = chosen.solve(loaded_from(in_order, problem))
     relabelled = [
@@ -245,7 +240,7 @@ def solve_canonically(
         names = numbered(relabelled, slots)
         relabelled = [names[slots_of] for slots_of in relabelled]
         division = None if division is None else division.renamed(names)
-    back = inverse(np.asarray(order))
+    back = inverse(np.asarray(task.order))
     sites = tuple(relabelled[place] for place in back)
     if division is not None:
         division = division.of_sites(division.shares[place] for place in back)
