@@ -54,9 +54,8 @@ class Sketch:
             )
         hashes = [hashed(text, key) for text in texts]
         if len(hashes) < max(least, 1):
-            raise NotDisclosed(
-                f"A sketch of {len(hashes)} documents would reveal too much about each; at least {least} are needed."
-            )
+            needed = f"at least {max(least, 1)} are needed"
+            raise NotDisclosed(f"A sketch of {len(hashes)} documents would reveal too much about each; {needed}.")
         group = hmac.new(key, b"decbayes group", hashlib.sha256).hexdigest()[:16]
         return cls(len(hashes), tuple(sorted(set(hashes))[:SIZE]), group)
 
