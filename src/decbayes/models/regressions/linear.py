@@ -128,11 +128,11 @@ class ConjugateClimb(Climb):
                 bound -= grouping.family.kl(between[grouping.factor], self.before[grouping.factor])
         return Place({FACTOR: after, **between}, float(bound))
 
-    def step(self, here: Place) -> tuple[Place, float]:
-        there = self.place(self.varied(here.natural))
-        return there, there.bound
+    def step(self, reached: Place) -> tuple[Place, float]:
+        place = self.place(self.updated_variation(reached.natural))
+        return place, place.bound
 
-    def varied(self, natural: Natural) -> dict[str, Array]:
+    def updated_variation(self, natural: Natural) -> dict[str, Array]:
         """The precisions between sites, given the coefficients."""
         squares = self.effects(natural).squares(self.outcome.expected(natural, self.problem.side))
         return self.variation.updated(self.before, squares)
@@ -147,11 +147,11 @@ class ConjugateClimb(Climb):
         last = self.shift.sum(axis=0) - shift, -0.5 * (self.precision.sum(axis=0) - precision).ravel()
         return np.concatenate([first, *last])[None, :]
 
-    def left(self, effects: SiteEffects) -> tuple[Array, float]:
+    def marginal(self, effects: SiteEffects) -> tuple[Array, float]:
         return self.contribution(effects), 0.0
 
     def contributed(self, natural: Natural) -> dict[str, Array]:
-        return self.begin(natural).natural | (self.varied(natural) if self.variation.there else {})
+        return self.begin(natural).natural | (self.updated_variation(natural) if self.variation.there else {})
 
 
 @dataclass(frozen=True, kw_only=True)

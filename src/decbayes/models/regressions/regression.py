@@ -316,7 +316,7 @@ class Regression(RegressionSettings):
         estimates = Estimates(self, posterior, level)
         if not self.varying:
             raise InvalidData("Nothing varies between sites in this regression: name terms with `varying`.")
-        effects, groups = self._deviations.given(posterior, data)
+        effects, groups = self._deviations.estimates(posterior, data)
         return estimates.effects(effects, groups, self.table.group_names(data, (groups.sites, groups.numbers)))
 
     def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
@@ -341,10 +341,10 @@ class Regression(RegressionSettings):
         if data is not None:
             points = self.table.points(data, target=False)[:size].copy()
         else:
-            points = np.column_stack([self.table.made_up(size, rng), self._deviations.made_up(size, rows)])
+            points = np.column_stack([self.table.made_up(size, rng), self._deviations.made_up_groups(size, rows)])
         levels, (coefficients, noise) = self.table.rows(points, every=True), self.outcome.drawn(parameters[FACTOR])
         linear = levels.matrix @ coefficients + levels.offset / self.target_units[0]
-        linear = linear + noise * self._deviations.drawn(parameters, levels, points, rng)
+        linear = linear + noise * self._deviations.draw(parameters, levels, points, rng)
         self._draw_outcome(points, linear, noise, rng)
         return points, linear
 

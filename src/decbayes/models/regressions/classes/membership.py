@@ -91,7 +91,7 @@ class MemberClimb(GaussianClimb):
     """Steps that clip negative precisions, which rows with little information may have together."""
 
     def begin(self, start: Natural | None) -> GaussianPlace:
-        return self.settled(self.before if start is None else start)
+        return self.settle(self.before if start is None else start)
 
     def place(self, natural: dict[str, Array], effects: SiteEffects) -> GaussianPlace:
         place = super().place(natural, effects)

@@ -72,7 +72,7 @@ class Climb(ABC):
         """The first place, from the posterior `start` if given."""
 
     @abstractmethod
-    def step(self, here: Any) -> tuple[Any, float]:
+    def step(self, reached: Any) -> tuple[Any, float]:
         """The next place, and its bound."""
 
     @abstractmethod
@@ -80,7 +80,7 @@ class Climb(ABC):
         """The deviations of the sites in these rows, given the posterior."""
 
     @abstractmethod
-    def left(self, effects: SiteEffects) -> tuple[Array, float]:
+    def marginal(self, effects: SiteEffects) -> tuple[Array, float]:
         """(1, d): what rows add to the coefficients once deviations are integrated out; and what these explain."""
 
     @abstractmethod
@@ -108,7 +108,7 @@ class GaussianClimb(Climb):
 
     def begin(self, start: Natural | None) -> GaussianPlace:
         if start is not None:
-            return self.settled(start)
+            return self.settle(start)
         f = self.outcome.beginning(self.problem.targets, self.problem.offset)
         _, sums = self.sums(f - self.problem.offset, np.zeros(len(f)))
         effects = self.problem.effects(*sums, self.before)
@@ -143,60 +143,61 @@ class GaussianClimb(Climb):
         squares = effects.squares(self.outcome.expected(natural, self.problem.side))
         return self.variation.bound(natural, self.before, squares) + effects.entropy()
 
-    def varied(self, here: GaussianPlace) -> dict[str, Array]:
+    def updated_variation(self, reached: GaussianPlace) -> dict[str, Array]:
         """The size of site deviations, given all the rest."""
         if not self.variation.there:
             return {}
-        moments = self.outcome.expected(here.natural, self.problem.side)
-        return self.variation.updated(self.before, here.effects.squares(moments))
+        moments = self.outcome.expected(reached.natural, self.problem.side)
+        return self.variation.updated(self.before, reached.effects.squares(moments))
 
-    def step(self, here: GaussianPlace) -> tuple[GaussianPlace, float]:
-        between = self.varied(here)
-        ahead = self.problem.effects(*here.sums, between)
-        begin, end = here.natural[FACTOR] + hidden_by(here.effects), self.before[FACTOR] + added(*here.sums)
+    def step(self, reached: GaussianPlace) -> tuple[GaussianPlace, float]:
+        between = self.updated_variation(reached)
+        ahead = self.problem.effects(*reached.sums, between)
+        begin, end = reached.natural[FACTOR] + hidden_by(reached.effects), self.before[FACTOR] + added(*reached.sums)
 
         def part_of_the_way(share: float, effects: SiteEffects) -> GaussianPlace:
             whole = end if share == 1.0 else begin + share * (end - begin)
             return self.place({FACTOR: whole - hidden_by(effects), **between}, effects)
 
-        there = damped_step(here, ahead, part_of_the_way)
-        return there, there.bound
+        trial = damped_step(reached, ahead, part_of_the_way)
+        return trial, trial.bound
 
-    def settled(self, start: Natural) -> GaussianPlace:
+    def settle(self, start: Natural) -> GaussianPlace:
         """Where site deviations are what rows imply, given the posterior of all the rest."""
         natural, count, side = dict(start), len(self.problem.groups.parents), self.problem.side
         nothing = self.problem.effects(np.zeros((count, side)), np.zeros((count, side, side)), natural)
-        here = self.place(natural, nothing)
+        reached = self.place(natural, nothing)
         for _ in range(SETTLING if self.variation.there else 0):
-            ahead, earlier = self.problem.effects(*here.sums, natural), here.bound
-            here = damped_step(here, ahead, lambda _, effects: self.place(natural, effects))
-            if here.bound - earlier <= self.problem.tolerance * len(self.problem.targets):
+            ahead, earlier = self.problem.effects(*reached.sums, natural), reached.bound
+            reached = damped_step(reached, ahead, lambda _, effects: self.place(natural, effects))
+            if reached.bound - earlier <= self.problem.tolerance * len(self.problem.targets):
                 break
-        return here
+        return reached
 
     def effects(self, natural: Natural) -> SiteEffects:
-        return self.settled(natural).effects
+        return self.settle(natural).effects
 
-    def left(self, effects: SiteEffects) -> tuple[Array, float]:
+    def marginal(self, effects: SiteEffects) -> tuple[Array, float]:
         return added(effects.shift, effects.precision) - hidden_by(effects), effects.hidden()[2]
 
     def contributed(self, natural: Natural) -> dict[str, Array]:
-        here = self.settled(natural)
-        effects = self.problem.effects(*here.sums, natural)
-        return {FACTOR: self.before[FACTOR] + added(*here.sums) - hidden_by(effects), **self.varied(here)}
+        reached = self.settle(natural)
+        effects = self.problem.effects(*reached.sums, natural)
+        coefficients = self.before[FACTOR] + added(*reached.sums) - hidden_by(effects)
+        return {FACTOR: coefficients, **self.updated_variation(reached)}
 
 
 def damped_step(
-    here: GaussianPlace, ahead: SiteEffects, part_of_the_way: Callable[[float, SiteEffects], GaussianPlace]
+    reached: GaussianPlace, ahead: SiteEffects, part_of_the_way: Callable[[float, SiteEffects], GaussianPlace]
 ) -> GaussianPlace:
     """The place ahead, or one on the way if the bound would fall."""
-    slack, share = 1e-13 * abs(here.bound), 1.0
+    slack, share = 1e-13 * abs(reached.bound), 1.0
     for _ in range(HALVINGS):
-        there = part_of_the_way(share, ahead)
-        if there.bound >= here.bound - slack:
-            return there
-        ahead, share = here.effects.half_way(ahead), 0.5 * share
-    return here
+        trial = part_of_the_way(share, ahead)
+        if trial.bound >= reached.bound - slack:
+            return trial
+        ahead, share = reached.effects.half_way(ahead), 0.5 * share
+    return reached
 
 
 def added(shift: Array, precision: Array) -> Array:

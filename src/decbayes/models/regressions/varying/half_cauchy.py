@@ -85,8 +85,8 @@ class HalfCauchy:
         for scan in self.scans:
             for precision in scan.precisions:
                 given = effects.at(scan.place, precision)
-                left, number = climb.left(given)
-                sums.append(np.append(left.ravel(), number + given.log_odds()))
+                contribution, number = climb.marginal(given)
+                sums.append(np.append(contribution.ravel(), number + given.log_odds()))
         return np.array(sums)
 
     def quantiles(self, sums: Array) -> Mapping[str, Array]:

@@ -25,7 +25,7 @@ class SiteDeviations:
 
     model: "Regression"
 
-    def given(self, posterior: Posterior, data: Any) -> tuple[SiteEffects, Groups]:
+    def estimates(self, posterior: Posterior, data: Any) -> tuple[SiteEffects, Groups]:
         """The deviations of the groups of these rows, given the posterior; and these groups."""
         problem = self.model.problem(dict(posterior.natural), data)
         return self.model.outcome.climb(problem).effects(posterior.natural), problem.groups
@@ -36,7 +36,7 @@ class SiteDeviations:
         information, groupings = np.zeros((sum(sizes),) * 2), self.model.variation.groupings
         if not groupings:
             return information
-        effects, _ = self.given(posterior, data)
+        effects, _ = self.estimates(posterior, data)
         moments = self.model.outcome.expected(posterior.natural, len(self.model.table.design.labels))
         crossed, between = effects.response(moments)
         # Without noise there is no E[τ] among the statistics.
@@ -58,12 +58,10 @@ class SiteDeviations:
         means, covariances = mean[None], model.variation.added(natural, covariance)[None]
         places = np.zeros(len(points), dtype=np.intp)
         if known is not None and model.varying:
-            effects, groups = self.given(posterior, known)
+            effects, groups = self.estimates(posterior, known)
             names = model.table.names(points)
             sites = effects.outer.coefficients(mean, covariance)
-            unseen = np.array(
-                [model.variation.added(natural, covariance_of_site, inner=True) for covariance_of_site in sites[1]]
-            )
+            unseen = np.array([model.variation.added(natural, at_site, inner=True) for at_site in sites[1]])
             means, covariances = np.append(sites[0], means, axis=0), np.append(unseen, covariances, axis=0)
             places = places_among([names[:, 0]], [groups.sites])
             if effects.inner is not None:
@@ -76,12 +74,12 @@ class SiteDeviations:
         linear, variance = by_group.linear(means, covariances)
         return linear + rows.offset / model.target_units[0], variance
 
-    def made_up(self, size: int, rows: int) -> Array:
+    def made_up_groups(self, size: int, rows: int) -> Array:
         """(N, groupings): numbers of sites with `rows` rows each, and of groups inside them."""
         depth, row = len(self.model.variation.groupings), np.arange(size)
         return np.column_stack([row // rows, row // max(rows // GROUPS, 1)])[:, :depth].astype(np.float64)
 
-    def drawn(self, parameters: Mapping[str, Any], rows: Rows, points: Array, rng: np.random.Generator) -> Array:
+    def draw(self, parameters: Mapping[str, Any], rows: Rows, points: Array, rng: np.random.Generator) -> Array:
         """(rows,): what deviations drawn for the groups of rows add to xβ, in deviations of the noise."""
         names, added = self.model.table.names(points), np.zeros(len(rows.matrix))
         for depth, grouping in enumerate(self.model.variation.groupings, start=1):
