@@ -79,7 +79,7 @@ def largest(values: Array) -> float:
 MOST_PARAMETERS = 4096
 # Largest number of parameters to perturb one by one; each takes two passes over the data.
 MOST_NUDGED = 512
-# Size of a perturbation, in standard deviations of the parameter's statistic.
+# Size of a perturbation of a natural parameter, times the standard deviation of its statistic.
 NUDGE = 1e-4
 # Largest asymmetry of H that rounding explains, relative to its largest entry.
 LOPSIDED = 0.1

@@ -22,11 +22,14 @@ from decbayes.privacy.mechanism import Estimate, Total
 if TYPE_CHECKING:
     from decbayes.models.mixtures.clusters import Clusters
 
+# Cells, and quadrature nodes within a cell, per dimension.
 SIDE, NODES = 16, 3
+# Starts, passes from each, passes of the best, and the gain below which passes end.
 RESTARTS, PASSES, LAST, SAME = 6, 20, 200, 1e-4
 MOST_CLUSTERS = 10
 # Standard deviations of a box to each side, and largest width of a cell in standard deviations of a cluster.
 REACH, WIDEST = 3.0, 2.0
+# First, smallest and largest share of the background.
 BACKGROUND, LEAST, MOST = 0.3, 1e-4, 0.9
 
 

@@ -27,8 +27,11 @@ if TYPE_CHECKING:
 Codes = NDArray[np.intp]
 # Rounds after the tables: over-relaxed steps, then rounds whose sums are averaged.
 EARLY, LATE, STEP = 8, 3, 1.2
+# Their shares of the privacy budget, and that of the tables.
 TABLES, STEPS, AVERAGED = 0.25, 0.30, 0.45
+# Starts and passes of a fit to the tables, and rows to process at a time.
 RESTARTS, PASSES, ROWS = 8, 150, 2048
+# Pseudo-count of each category and class.
 SMOOTHING = 0.5
 
 MEANS_ONLY = Remark(

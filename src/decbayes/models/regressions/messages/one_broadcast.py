@@ -20,6 +20,7 @@ from decbayes.families import Array
 if TYPE_CHECKING:
     from decbayes.models.regressions.outcome import Generalized
 
+# Most passes to the joint posterior, halvings of a step, and the gain of the bound below which passes end.
 PASSES, HALVINGS, CLIMBED = 300, 30, 1e-10
 # Larger exponents overflow.
 MOST = 200.0
