@@ -17,7 +17,7 @@ from decbayes.calibration.sites import Information, total
 from decbayes.calibration.tails import FAIR, LEAST_DRAWS, left_out, pareto_shape, tail_of, tail_size
 from decbayes.calibration.validation import Scores, checked, is_count
 from decbayes.errors import InvalidData, InvalidFile, NotCalibrated, StructureMismatch
-from decbayes.models.core.risks import Risks
+from decbayes.models.core.evaluation import Risks
 
 # ---- tails
 

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from decbayes.errors import InvalidFile, NotCalibrated
 from decbayes.families import Array
+from decbayes.models.core.evaluation import Risks
 from decbayes.models.core.model import Model, Row
-from decbayes.models.core.persons import EACH, Persons
-from decbayes.models.core.risks import Risks, outcome_groups
+from decbayes.models.core.persons import EACH, Persons, outcome_groups
 from decbayes.posterior import Posterior
 
 # Boundaries of risk groups, as differences of the linear predictor from that of a typical person.

@@ -1,8 +1,8 @@
-"""Held-out data to evaluate a posterior, and agreement of assignments with known labels."""
+"""Held-out data to evaluate a posterior, agreement of assignments with known labels, inputs of measures of accuracy."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -213,3 +213,15 @@ def groups(labels: Any) -> NDArray[np.intp]:
 def pairs(counts: Any) -> float:
     """The number of pairs within groups of these sizes."""
     return float(np.sum(counts * (counts - 1.0) / 2.0))
+
+
+class Risks(NamedTuple):
+    """Per observation: its risk, its time (larger outcomes count as earlier), whether the event happened, its entry
+    time; the observed and the expected outcome."""
+
+    risk: Array
+    time: Array
+    event: Array
+    entry: Array
+    observed: Array
+    expected: Array

@@ -121,3 +121,17 @@ def number_of(name: str) -> int:
 
 
 EACH = Persons()
+
+
+def outcome_groups(targets: Array, *, each: bool = False) -> list[Mask]:
+    """Rows without the most common outcome, and with two outcomes also the others; or the rows of `each` outcome."""
+    if each:
+        return [targets == value for value in np.unique(targets)]
+    others = targets != most_common(targets)
+    return [others, ~others] if len(np.unique(targets)) == 2 else [others]
+
+
+def most_common(numbers: Array) -> float:
+    """The most common value; the smallest if there are several."""
+    values, times = np.unique(numbers, return_counts=True)
+    return float(values[times.argmax()]) if len(values) else np.nan

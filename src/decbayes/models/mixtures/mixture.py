@@ -153,8 +153,7 @@ class BernoulliMixture(Mixture):
 class PoissonMixture(Mixture):
     """Each of D counts has a rate specific to the component; rate ~ Gamma(prior_shape, prior_rate).
 
-    `components` is the number of clusters, or "auto"; `dimension` the number of columns, by default that of the data;
-    `columns` are their names. `weight_prior` is α of the clusters' weights.
+    Other settings are as in `BernoulliMixture`.
 
     >>> visits = np.array([[2, 30], [1, 25], [20, 3], [22, 1]] * 10)
     >>> posterior = db.PoissonMixture(2).fit(visits, rng=0).posterior
@@ -191,10 +190,7 @@ class PoissonMixture(Mixture):
 class CategoricalMixture(Mixture):
     """Each of D columns is one of `categories`, counted from 0, with component-specific shares ~ Dirichlet(prior).
 
-    `categories` is one number for all columns, or one per column.
-
-    `components` is the number of clusters, or "auto"; `dimension` the number of columns, by default that of the data;
-    `columns` are their names. `weight_prior` is α of the clusters' weights.
+    `categories` is one number for all columns, or one per column. Other settings are as in `BernoulliMixture`.
 
     >>> answers = np.array([[0, 2], [0, 1], [1, 0], [1, 0]] * 10)
     >>> model = db.CategoricalMixture(2, categories=[2, 3])

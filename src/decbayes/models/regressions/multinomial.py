@@ -25,8 +25,8 @@ from decbayes.columns import Categorical, Column
 from decbayes.columns.frames import known as known_columns
 from decbayes.errors import InvalidStructure, NotCalibrated, NotPrivate
 from decbayes.families import Array
+from decbayes.models.core.evaluation import Risks
 from decbayes.models.core.points import check_structure
-from decbayes.models.core.risks import Risks
 from decbayes.models.core.transforms import Transform
 from decbayes.models.regressions.messages import doubts
 from decbayes.models.regressions.messages.one_broadcast import LITTLE, Cloud, Quadratic, quadratic_value

@@ -14,10 +14,10 @@ from decbayes.columns import Categorical, Column
 from decbayes.columns.frames import known
 from decbayes.errors import InvalidStructure, NotPrivate
 from decbayes.families import Array
+from decbayes.models.core.evaluation import Risks
 from decbayes.models.core.information import Tally
 from decbayes.models.core.model import split_names
 from decbayes.models.core.points import check_structure
-from decbayes.models.core.risks import Risks
 from decbayes.models.regressions.formulas.design import Design
 from decbayes.models.regressions.logistic import Logistic
 from decbayes.models.regressions.messages.one_broadcast import Cloud

@@ -75,10 +75,7 @@ class PoissonOutcome(Generalized):
 class PoissonRegression(Regression):
     """How often something happens, from other columns: a count is Poisson with the mean exp(xβ).
 
-    β ~ N(0, prior_variance · I). `from_frame` takes a formula and infers the columns; `target`, `columns`, `terms` and
-    `intercept` say the same one by one. `varying` are terms, or "intercept", that vary between sites, with a prior
-    variance of `prior_between` that weighs `between_degrees` sites; `by` is the column that names sites, if rows are
-    from several. `approximation` is as in `LogisticRegression`.
+    β ~ N(0, prior_variance · I). All else is as in `LogisticRegression`.
 
     >>> rng = np.random.default_rng(0)
     >>> ward = rng.choice(["bone", "heart"], 300)

@@ -13,10 +13,10 @@ from decbayes.base.arguments import Seed, check_level
 from decbayes.errors import InvalidData, NotCalibrated
 from decbayes.families import Array, dense
 from decbayes.models.core.ascent import Ascent, Fit, OnPass, Pass, fit_best
+from decbayes.models.core.evaluation import Risks
 from decbayes.models.core.information import Tally
 from decbayes.models.core.model import Row
 from decbayes.models.core.points import check_fit, check_structure, in_blocks, of_own_posterior
-from decbayes.models.core.risks import Risks
 from decbayes.models.core.transforms import Transform
 from decbayes.models.regressions._estimates import Estimates, ratio_text
 from decbayes.models.regressions._settings import RegressionSettings

@@ -16,9 +16,8 @@ from decbayes.columns import Column, Gaussian, declared, plain
 from decbayes.columns.frames import names_in, values_in
 from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.families import Array
-from decbayes.models.core.persons import Persons
+from decbayes.models.core.persons import Persons, most_common
 from decbayes.models.core.registry import model_for
-from decbayes.models.core.risks import most_common
 from decbayes.models.core.settings import number_of
 from decbayes.models.regressions.rows.stacking import Pairs, Stacked
 from decbayes.models.regressions.rows.table import Table

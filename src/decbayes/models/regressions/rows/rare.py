@@ -10,8 +10,7 @@ from decbayes.columns.column import Having, too_few
 from decbayes.columns.frames import pooled
 from decbayes.errors import InvalidData
 from decbayes.families import Array
-from decbayes.models.core.persons import Persons
-from decbayes.models.core.risks import most_common, outcome_groups
+from decbayes.models.core.persons import Persons, most_common, outcome_groups
 from decbayes.models.regressions.rows.table import Gaps, Table
 from decbayes.models.regressions.varying.site_effects import same
 

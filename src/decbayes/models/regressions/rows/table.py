@@ -21,9 +21,8 @@ from decbayes.families import Array
 from decbayes.inputs.mixed_tables import read_frame
 from decbayes.inputs.tables import Report, RowsLeftOut
 from decbayes.models.core.model import ignore
-from decbayes.models.core.persons import Persons
+from decbayes.models.core.persons import Persons, most_common
 from decbayes.models.core.points import as_numbers, as_points, check_held
-from decbayes.models.core.risks import most_common
 from decbayes.models.core.transforms import Observed
 from decbayes.models.regressions.formulas.design import Design, PerLevel, needed
 from decbayes.models.regressions.formulas.expressions import Expression, expression_of
