@@ -143,10 +143,10 @@ def name_level(model: Any) -> None:
 class LogisticRegression(Regression):
     """The probability of a yes, from other columns: 1 / (1 + exp(−xβ)), with β ~ N(0, prior_variance · I).
 
-    The target is yes/no, or has categories: `yes` names the one to model (of two, the second by default), and `modelled`
-    states it. `approximation` is how the posterior is made Gaussian: by "variational" Bayes, or by "laplace", around the
-    most probable coefficients, which is faster and less accurate. All else is as in `LinearRegression`, with variances
-    in units of xβ.
+    The target is yes/no, or has categories: `yes` names the one to model (of two, the second by default), and
+    `modelled` states it. `approximation` is how the posterior is made Gaussian: by "variational" Bayes, or by
+    "laplace", around the most probable coefficients, which is faster and less accurate. All else is as in
+    `LinearRegression`, with variances in units of xβ.
 
     >>> rng = np.random.default_rng(0)
     >>> age = rng.normal(50, 10, 300)
