@@ -459,7 +459,7 @@ def clusters(rng, distance, *, rules=USUAL, points=150, validation=0.0) -> Simul
         talk(simulation, 1)
     talk(simulation)
     for site in simulation.sites:
-        simulation.perform(site, site.agent.attach(site.agent.make_note()))
+        simulation.perform(site, site.agent.attach(site.agent.look()))
     talk(simulation)
     return simulation
 
@@ -537,7 +537,7 @@ def test_scores_do_not_tell_which_rare_value_somebody_who_was_held_back_has(shar
         simulation = group(charter, [None, other], np.random.default_rng(1))
         for number, part in enumerate(np.split(rows, shards)):
             simulation.observe(simulation.sites[0], f"{number}", part)
-        note = simulation.sites[0].agent.make_note().note
+        note = simulation.sites[0].agent.look().note
         assert note.scores.observations == 30
         told.append(note.arrays()["note/scores"])
     np.testing.assert_array_equal(told[0], told[1])

@@ -128,9 +128,9 @@ def test_refits_are_bounded_and_need_data():
 def test_notes_are_attached_to_the_merge_that_they_are_about():
     charter = gaussian_charter(KEYS[:3], rules=Rules(intervals=True))
     agent, disk = linked(charter)
-    assert agent.make_note().note is None, "there are no data"
+    assert agent.look().note is None, "there are no data"
     observed(agent, disk)
-    look = agent.make_note()
+    look = agent.look()
     assert look.note is not None
     assert look.evidence_digest == agent.pool.evidence_digest
     assert agent.attach(MergeNote(bytes(32), look.note)) == [], "the merge has changed"
@@ -138,10 +138,10 @@ def test_notes_are_attached_to_the_merge_that_they_are_about():
     left = persist_first(agent, agent.attach(look), disk)
     assert events(left) == ["published"]
     assert disk.items[-1].note is not None
-    assert agent.attach(agent.make_note()) == [], "the same note"
+    assert agent.attach(agent.look()) == [], "the same note"
     plain, other = linked()
     observed(plain, other)
-    assert plain.make_note().note is None, "the charter asks for none"
+    assert plain.look().note is None, "the charter asks for none"
 
 
 def test_votes_are_cast_once_by_whoever_sits():

@@ -57,7 +57,7 @@ def refine(simulation: Simulation, rng, times: int = 6) -> None:
 
 def look(simulation: Simulation) -> None:
     for site in simulation.sites:
-        simulation.perform(site, site.agent.attach(site.agent.make_note()))
+        simulation.perform(site, site.agent.attach(site.agent.look()))
     talk(simulation)
 
 
@@ -116,14 +116,14 @@ def test_a_note_changes_no_merge_and_is_not_said_twice(rng):
     assert after.alignment is before.alignment, "nothing was merged again"
     assert (after.posterior, agent.pool.evidence_digest) == (before.posterior, evidence)
     assert after.set_hash != before.set_hash
-    assert agent.attach(agent.make_note()) == []
+    assert agent.attach(agent.look()) == []
     assert agent.version == agent.pool.version(agent.id)
 
 
 def test_what_was_seen_of_another_merge_is_not_said(rng):
     simulation = overlapping_group(rng)
     site = simulation.sites[0]
-    seen = site.agent.make_note()
+    seen = site.agent.look()
     simulation.observe(simulation.sites[1], "more", rng.normal(size=(30, 1)))
     talk(simulation)
     assert site.agent.attach(seen) == []
@@ -143,7 +143,7 @@ def test_a_record_that_comes_while_own_data_are_looked_at_is_not_missed(rng, mon
         return iter(records)
 
     monkeypatch.setattr(Pool, "counted", meanwhile)
-    seen = agent.make_note()
+    seen = agent.look()
     assert agent.pool.evidence_digest == agent.pool.as_of_now().evidence_digest
     assert agent.attach(seen) == [], "it is of the merge before"
 
@@ -240,7 +240,7 @@ def test_a_note_that_others_would_refuse_does_not_keep_evidence_from_being_heard
     simulation = overlapping_group(rng)
     site = simulation.sites[0]
     before = site.agent.version
-    seen = site.agent.make_note()
+    seen = site.agent.look()
     simulation.perform(site, site.agent.attach(replace(seen, note=replace(seen.note, overlaps=np.array([2.0])))))
     talk(simulation)
     assert not site.agent.waiting
@@ -262,7 +262,7 @@ def test_notes_outlive_the_process(tmp_path, rng):
     assert answer.description["intervals"].startswith("calibrated by linear response, 3 sites")
     again = Agent(simulation.charter, MEMBERS[0], rng=rng, saved=saved)
     again.learn(simulation.sites[0].shards["own"], shard="own", rng=rng)
-    assert again.attach(again.make_note()) == [], "it has said so already"
+    assert again.attach(again.look()) == [], "it has said so already"
     own = again.pool.records[agent.id]
     assert body_of(simulation.charter, agent.evidence.posterior.contribution, own.note) == own.body
 

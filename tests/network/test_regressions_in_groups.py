@@ -46,7 +46,7 @@ def test_agents_refine_coefficients_that_differ_from_site_to_site(rng):
     for own, other in pairs:
         assert abs(own["mean"] - other["mean"]) < 0.05 * other["deviation"]
     for site in simulation.sites:
-        simulation.perform(site, site.agent.attach(site.agent.make_note()))
+        simulation.perform(site, site.agent.attach(site.agent.look()))
     simulation.round()
     belief = simulation.sites[0].agent.pool.believed()
     expected = db.calibrate(charter.model, [site.shards["own"] for site in simulation.sites], merged)

@@ -316,7 +316,7 @@ class Service:
 
     def _run_note(self) -> None:
         try:
-            note = self.agent.make_note()
+            note = self.agent.look()
         except UNCOMPUTABLE as error:
             self._inbox.post(partial(self.log, "not_looked", why=str(error)))
             return

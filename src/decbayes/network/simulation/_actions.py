@@ -43,7 +43,7 @@ def refine(history: "History", site: SimulatedSite) -> None:
 def look(history: "History", site: SimulatedSite) -> None:
     """A site publishes a note on the merge, which may have changed by the time the note arrives."""
     if site.agent is not None and site.agent.evidence.shards <= site.shards.keys():
-        history.simulation.perform(site, site.agent.attach(site.agent.make_note()))
+        history.simulation.perform(site, site.agent.attach(site.agent.look()))
 
 
 def retract(history: "History", site: SimulatedSite) -> None:

@@ -196,7 +196,7 @@ class Member:
         others = [r.posterior for r in self.pool.counted() if r.origin != self.id and r.posterior is not None]
         return relearn(self.charter, self.evidence, self._data.shards, others, rng, self.rules, self._data.people)
 
-    def make_note(self) -> MergeNote:
+    def look(self) -> MergeNote:
         """A note on the current merge from own data; empty without data, or if the charter asks for no notes."""
         # A snapshot, because this runs in another thread while records arrive.
         pool, evidence = self.pool.as_of_now(), self.evidence
