@@ -23,7 +23,7 @@ from decbayes.network.protocol.group.openings import (
     after_forgetting,
     check_proper,
     epoch_of,
-    opening,
+    epoch_question,
     read_parts,
 )
 from decbayes.network.protocol.group.roster import Roster
@@ -250,7 +250,9 @@ def test_questions_that_the_group_cannot_be_asked():
             assert refused(content, shown) == "decision"
     assert refused(ballot_on(Show(D[0], 1, ("agent 1",)), some(1), CHARTER).content) == "decision"
     assert refused(ballot_on(Extend(("word",)), members, sums).content, shown) == "decision"
-    rows, body = opening([PriorPart(first, ("s",), 1, 1)], {first: db.Posterior.of_prior(sums.model.structure)}, ())
+    rows, body = epoch_question(
+        [PriorPart(first, ("s",), 1, 1)], {first: db.Posterior.of_prior(sums.model.structure)}, ()
+    )
     assert refused(ballot_on(rows, members, sums, body=body).content, shown) == "decision"
     narrow = Amend(Rules(agreement=0.7), Limits(members=5))
     assert open_ballot(ballot_on(narrow, some(1), CHARTER).content, Decisions(CHARTER)).question == narrow
@@ -300,7 +302,7 @@ ROWS = [PriorPart(seat, (f"shard {seat}",), n + 1, 2 * n + 2) for n, seat in enu
 
 
 def test_an_opening_is_its_parts_in_the_order_of_seats():
-    question, body = opening(ROWS[::-1], PARTS, ("a",))
+    question, body = epoch_question(ROWS[::-1], PARTS, ("a",))
     assert question == Open(tuple(ROWS), ("a",), hashlib.sha256(body).digest())
     again = read_parts(question, body, MODEL.structure)
     assert [*again] == [*PARTS]
@@ -357,7 +359,7 @@ def test_parts_are_proper_whoever_is_removed_later():
 
 
 def test_the_prior_in_force_is_of_the_seats_that_count():
-    question, _ = opening(ROWS, PARTS, ())
+    question, _ = epoch_question(ROWS, PARTS, ())
     epoch = epoch_of(question, PARTS, ["agent 0", "agent 2", "agent 9"], MODEL.structure)
     expected = PARTS["agent 0"].contribution["mean"] + PARTS["agent 2"].contribution["mean"]
     np.testing.assert_allclose(epoch.prior.contribution["mean"], expected)

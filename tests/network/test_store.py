@@ -14,7 +14,7 @@ from groups import digest, gaussian_charter, identities
 from decbayes.errors import StoreFailed
 from decbayes.network import Agent, Identity, Proof, Report, SqliteStore, persist_first, sign_record
 from decbayes.network.runtime.store import sqlite as store_module
-from decbayes.network.runtime.store.orders import waiting
+from decbayes.network.runtime.store.orders import unanswered
 from decbayes.network.runtime.store.sqlite import FORMAT, address
 
 MEMBERS = identities(2)
@@ -62,11 +62,11 @@ def test_a_store_that_was_removed_or_replaced_while_in_use_fails(path, replaced)
     """SQLite would go on writing into a file without a name, and orders would go into another one."""
     with SqliteStore(path, CHARTER) as store:
         store.put([record(1)])
-        assert waiting(store) == []
+        assert unanswered(store) == []
         moved = path.rename(path.with_name("moved.store"))
         if replaced:
             path.write_bytes(moved.read_bytes())
-        for call in (lambda: store.put([record(2)]), lambda: waiting(store)):
+        for call in (lambda: store.put([record(2)]), lambda: unanswered(store)):
             with pytest.raises(StoreFailed, match="removed or replaced while it was in use"):
                 call()
         moved.replace(path)

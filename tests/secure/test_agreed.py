@@ -13,7 +13,7 @@ from scipy.sparse import csr_array
 from secure_sites import ANCHOR, MODEL, Sites, agreed, opened_total, share_of
 
 import decbayes as db
-from decbayes.disclosure.guarding import distinguishing, joining_gain
+from decbayes.disclosure.guarding import distinguishing_factors, joining_gain
 from decbayes.errors import InvalidFile, SumRefused
 from decbayes.secure import Agreement, Folder, PrivateAgreement, Share, audit, contribution
 from decbayes.secure.agreement import FORMAT, doubts_about_scores
@@ -173,7 +173,7 @@ def test_slots_are_compared_with_the_same_evidence():
     anchor = posterior_of([-9.0, 0.0, 9.0], [0.2, 0.0, 0.6])
     (coupled,) = anchor.structure.symmetry
     prior = anchor.structure.prior["components"]
-    assert distinguishing(anchor.structure, coupled.factors) == ["components"]
+    assert distinguishing_factors(anchor.structure, coupled.factors) == ["components"]
     found = evened_slots(anchor, coupled)["components"]
     np.testing.assert_allclose(found - prior, [[0.4 * -9.0, -0.2], [0.0, 0.0], [0.4 * 9.0, -0.2]], atol=1e-12)
     nothing = evened_slots(db.Posterior.of_prior(anchor.structure), coupled)["components"]

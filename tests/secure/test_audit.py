@@ -9,7 +9,7 @@ from secure_sites import Sites, share_of
 import decbayes as db
 from decbayes.errors import SumRefused
 from decbayes.secure import Message, audit
-from decbayes.secure.audit import consenting, showing, shown_numbers
+from decbayes.secure.audit import consent_message, key_message, shown_numbers
 
 NUMBERS = {name: [place, 7, -place, 0] for place, name in enumerate(NAMES)}
 
@@ -26,12 +26,12 @@ def messages(made):
 
 
 def consents(made, names=NAMES, shown=NAMES):
-    return [consenting(made.seats[name], made.sent("masked"), signing(name).sign, shown) for name in names]
+    return [consent_message(made.seats[name], made.sent("masked"), signing(name).sign, shown) for name in names]
 
 
 def shown_by(made, name, agreed=None, shown=NAMES):
     sign = signing(name).sign
-    return showing(made.seats[name], made.sent("masked"), consents(made) if agreed is None else agreed, sign, shown)
+    return key_message(made.seats[name], made.sent("masked"), consents(made) if agreed is None else agreed, sign, shown)
 
 
 def test_what_is_shown_is_what_was_masked():

@@ -128,8 +128,8 @@ def without_small(
         return posterior, slots, 0
     if not model.joins:
         return left_out(posterior, coupled, small), slots, int(small.sum())
-    slots = joining(posterior, coupled.factors, presence, least, before)
-    return joined(posterior, coupled, slots), slots, int(small.sum())
+    slots = slots_after_joining(posterior, coupled.factors, presence, least, before)
+    return moved_to_slots(posterior, coupled, slots), slots, int(small.sum())
 
 
 def components_in_words(model: Model, number: int, least: float) -> str:
@@ -147,7 +147,7 @@ def without_rare_cells(
         raise NotDisclosed(f"{error}.") from None
 
 
-def joined(posterior: Posterior, coupled: CoupledSet, slots: NDArray[np.intp]) -> Posterior:
+def moved_to_slots(posterior: Posterior, coupled: CoupledSet, slots: NDArray[np.intp]) -> Posterior:
     """The posterior with components moved to these slots; the slots that they leave are empty."""
     structure = posterior.structure
     unchanged = {other: np.arange(structure.components(other)) for other in structure.symmetry if other != coupled}
@@ -156,13 +156,13 @@ def joined(posterior: Posterior, coupled: CoupledSet, slots: NDArray[np.intp]) -
     return replace(posterior, contribution=sums.contributions())
 
 
-def joining(
+def slots_after_joining(
     posterior: Posterior, factors: Sequence[str], presence: Array, least: float, before: Posterior | None
 ) -> NDArray[np.intp]:
     """The slot of each component if small ones, smallest first, join the most similar one until none is left."""
     slots, sizes = np.arange(len(presence)), presence.copy()
     structure = posterior.structure
-    rows = {name: dense(posterior.contribution[name]).copy() for name in distinguishing(structure, factors)}
+    rows = {name: dense(posterior.contribution[name]).copy() for name in distinguishing_factors(structure, factors)}
     earlier = {
         name: structure.prior[name] + (0.0 if before is None else dense(before.contribution[name])) for name in rows
     }
@@ -181,7 +181,7 @@ def joining(
             parts[other], parts[one] = parts[other] + parts[one], 0.0
 
 
-def distinguishing(structure: Structure, factors: Sequence[str]) -> list[str]:
+def distinguishing_factors(structure: Structure, factors: Sequence[str]) -> list[str]:
     """The factors that distinguish components."""
     names = [name for name in factors if not structure.families[name].follows]
     return [name for name in names if not structure.families[name].over_components] or names

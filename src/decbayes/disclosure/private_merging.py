@@ -57,7 +57,7 @@ def private_merge(
     mechanism = model_for(structure).mechanism()
     if components is not None:
         number = mechanism.best_number([total_of(sites) for sites in rounds]) if components == "auto" else components
-        mechanism = renumbered(structure, mechanism, number)
+        mechanism = with_components(structure, mechanism, number)
     privacy = rounds[-1][0].privacy
     totals, anchor = [], mechanism.start()
     for number, sites in enumerate(rounds):
@@ -80,7 +80,7 @@ def private_merge(
     )
 
 
-def renumbered(structure: Structure, mechanism: Mechanism, number: int) -> Mechanism:
+def with_components(structure: Structure, mechanism: Mechanism, number: int) -> Mechanism:
     """The mechanism for another number of components, whose statistics are the same."""
     check_whole(1, components=number)
     if not mechanism.any_number:

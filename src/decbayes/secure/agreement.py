@@ -107,7 +107,7 @@ class Agreement:
         """The result of the next opened sum, after these results."""
         total = steps + results[-1].share.steps(self.step) if results else steps
         share = Share.of_steps(self.anchor.structure, total, self.step)
-        contradiction = contradicted(share)
+        contradiction = contradiction_in(share)
         doubts = [*([] if contradiction is None else [doubtful(contradiction)]), *doubts_about_scores(share)]
         posterior = replace(share.posterior, remarks=ordered([*doubts, LOST]))
         return Merged(posterior, share, len(terms.seats))
@@ -172,7 +172,7 @@ class Merged:
     members: int
 
 
-def contradicted(share: Share) -> str | None:
+def contradiction_in(share: Share) -> str | None:
     """How a sum contradicts the summed amounts of data; None if it does not."""
     tally = model_for(share.posterior.structure).tally(share.posterior)
     return None if tally is None else tally.contradiction(share.units, share.rows)

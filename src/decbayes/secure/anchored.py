@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from decbayes.base.arguments import check_kind
-from decbayes.disclosure.guarding import distinguishing, joining_gain
+from decbayes.disclosure.guarding import distinguishing_factors, joining_gain
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array, dense
 from decbayes.families.matrices import Indices
@@ -86,7 +86,7 @@ def evened_slots(anchor: Posterior, coupled: CoupledSet) -> dict[str, Array]:
     if filled.any():
         weights[filled] = evidence[filled].mean() / evidence[filled]
     slots = {}
-    for name in distinguishing(structure, coupled.factors):
+    for name in distinguishing_factors(structure, coupled.factors):
         even = structure.prior[name] + weights[:, None] * dense(anchor.contribution[name])
         proper = structure.families[name].contains_rows(even)
         slots[name] = np.where(proper[:, None], even, anchor.natural[name])

@@ -20,7 +20,7 @@ import numpy as np
 
 from decbayes.errors import DecbayesError, SumRefused
 from decbayes.privacy.grid import Integers
-from decbayes.secure.agreement import Agreement, contradicted
+from decbayes.secure.agreement import Agreement, contradiction_in
 from decbayes.secure.anchored import Share
 from decbayes.secure.gathered import Gathered
 from decbayes.secure.masks import Masks, public_half
@@ -40,13 +40,13 @@ from decbayes.secure.terms import (
 from decbayes.structure import canonical_json
 
 
-def consenting(seat: Seat, packets: Iterable[Message], sign: Sign, names: Collection[str]) -> Message:
+def consent_message(seat: Seat, packets: Iterable[Message], sign: Sign, names: Collection[str]) -> Message:
     """A member's consent that these members of a sum, perhaps itself, show what they have added."""
     check_shown(seat.terms, names)
     return Message("consent", seat.terms.digest, seat.name, b"", about_shown(seat.terms, packets, names)).signed(sign)
 
 
-def showing(
+def key_message(
     seat: Seat, packets: Iterable[Message], consents: Iterable[Message], sign: Sign, names: Collection[str]
 ) -> Message:
     """A member's key for a sum, once all named members and enough others have consented."""
@@ -92,11 +92,11 @@ def about_shown(terms: Terms, packets: Iterable[Message], names: Collection[str]
 def next_message(seat: Seat, one: Gathered, names: Collection[str], sign: Sign) -> Message | None:
     """The next message of a consenting member: its consent and then, if it is named and enough consent, its key."""
     if "consent" not in seat.sent:
-        return consenting(seat, one.of("masked"), sign, names)
+        return consent_message(seat, one.of("masked"), sign, names)
     if "shown" in seat.sent or seat.name not in names:
         return None
     try:
-        return showing(seat, one.of("masked"), one.showing["consent"].values(), sign, names)
+        return key_message(seat, one.of("masked"), one.showing["consent"].values(), sign, names)
     except SumRefused:
         return None
 
@@ -140,7 +140,7 @@ def finding(agreement: Agreement, member: str, steps: Sequence[Integers]) -> Fin
         return Finding(
             member, share, f"it counts {share.rows:,.0f} rows; at most {agreement.most_rows:,.0f} were agreed."
         )
-    return Finding(member, share, contradicted(share) or "")
+    return Finding(member, share, contradiction_in(share) or "")
 
 
 def findings(agreement: Agreement, sums: Sequence[Gathered], members: Iterable[str]) -> list[Finding]:

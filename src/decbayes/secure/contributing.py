@@ -65,7 +65,7 @@ def contribution(
     (60.0, [5.0, -5.0])
     """
     fitted = (model or model_for(before.structure)).for_posterior(before)
-    scores = {} if own is None or held_back is None else scored(fitted, before, own, held_back)
+    scores = {} if own is None or held_back is None else held_back_scores(fitted, before, own, held_back)
     if own is None:
         moved, others = in_slots(fitted.fit(data, rng=rng, progress=progress).posterior, before), None
         belief = moved
@@ -81,7 +81,7 @@ def contribution(
     return Share(kept, float(manifest.rows), float(manifest.persons), units, **scores), manifest
 
 
-def scored(model: Model, merged: Posterior, previous: Posterior, held_back: Any) -> dict[str, float]:
+def held_back_scores(model: Model, merged: Posterior, previous: Posterior, held_back: Any) -> dict[str, float]:
     """The fields of a `Share` on how the merge, and the site's own part in it, predict held-back data."""
     if not model.count(held_back):
         return {}

@@ -62,7 +62,9 @@ class ColumnList(AgreedList):
         columns = {site: self.read(path) for site, path in lists.items()}
         names = list(dict.fromkeys(name for site in columns.values() for name in site))
         return [
-            line for name in names for line in differing(name, {site: of.get(name) for site, of in columns.items()})
+            line
+            for name in names
+            for line in column_differences(name, {site: of.get(name) for site, of in columns.items()})
         ]
 
 
@@ -92,7 +94,7 @@ class WordList(AgreedList):
         ]
 
 
-def differing(name: str, columns: Mapping[str, Column | None]) -> list[str]:
+def column_differences(name: str, columns: Mapping[str, Column | None]) -> list[str]:
     """Why a column may not mean the same at all sites."""
     lacking = [site for site, column in columns.items() if column is None]
     if lacking:

@@ -36,10 +36,10 @@ def steps(study: Study) -> list[Step]:
     >>> [step.what for step in steps(Study.create("stay", protocol))]
     ['fit and release', 'merge and write the report']
     """
-    return [*listing(study), *fitting(study), *rounds(study), *merging(study)]
+    return [*listing_steps(study), *fitting_steps(study), *round_steps(study), *merging_steps(study)]
 
 
-def listing(study: Study) -> Iterator[Step]:
+def listing_steps(study: Study) -> Iterator[Step]:
     """Each site lists its columns or words, if sites must agree on them."""
     if study.agreed_list is None:
         return
@@ -49,7 +49,7 @@ def listing(study: Study) -> Iterator[Step]:
         yield Step(name, what, (f"{COMMAND} check DATA --site {name}",), done, due=not done)
 
 
-def fitting(study: Study) -> Iterator[Step]:
+def fitting_steps(study: Study) -> Iterator[Step]:
     """Each site fits and releases, once all lists are complete."""
     ready = not study.unlisted()
     for name, site in study.sites.items():
@@ -58,7 +58,7 @@ def fitting(study: Study) -> Iterator[Step]:
         yield Step(name, "fit and release", (first, release(study, name)), done, due=ready and not done)
 
 
-def rounds(study: Study) -> Iterator[Step]:
+def round_steps(study: Study) -> Iterator[Step]:
     """Each site takes part in each round, once all have released the previous one."""
     for number in range(1, study.protocol.rounds + 1):
         for name, site in study.sites.items():
@@ -67,7 +67,7 @@ def rounds(study: Study) -> Iterator[Step]:
             yield Step(name, f"round {number}", (f"{COMMAND} round", release(study, name)), done, due)
 
 
-def merging(study: Study) -> Iterator[Step]:
+def merging_steps(study: Study) -> Iterator[Step]:
     """One site or person merges and writes the report, once all sites have released the last round."""
     complete = study.round >= study.protocol.rounds
     done = complete and study.reported

@@ -90,7 +90,7 @@ class Owner:
         effects = [effect for call in late for effect in call()]
         self._write_answers()
         try:
-            waiting = orders.waiting(self._store)
+            waiting = orders.unanswered(self._store)
         except StoreFailed as error:
             self._complain(error)
             return effects

@@ -30,7 +30,7 @@ from decbayes.network.runtime.reports.log import Log
 from decbayes.network.runtime.reports.metrics import LOOPBACK, Metrics
 from decbayes.network.runtime.store import SqliteStore
 from decbayes.network.runtime.store.ledgered import Ledgered
-from decbayes.network.runtime.store.orders import withdrawn
+from decbayes.network.runtime.store.orders import withdrawn_shards
 from decbayes.secure.private_rounds import PrivateShare
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Service:
         files: Sequence[Path] = (),
     ) -> None:
         self.agent, self.log = agent, log
-        self._withdrawn = withdrawn(store)
+        self._withdrawn = withdrawn_shards(store)
         self._metrics, self._watcher = metrics, watcher
         self._store, self._rng, self._refinements = store, rng, refinements
         self._books = Ledgered(store, ledger_of(store) if ledger is None else Ledger(ledger))

@@ -11,7 +11,7 @@ from decbayes.network.protocol.group.motions import Ballot, Extend, Open, Proof,
 from decbayes.network.protocol.records.accounts import accounts
 from decbayes.network.protocol.records.pool import Pool
 from decbayes.network.protocol.records.record import Entry, Record
-from decbayes.network.protocol.site.evidence import fitted
+from decbayes.network.protocol.site.evidence import fitted_part
 from decbayes.network.simulation.recount import Recount
 from decbayes.network.simulation.recount import Violation as Violation
 from decbayes.posterior import Posterior
@@ -186,7 +186,7 @@ class Ledger:
                 continue  # it has invented data
             if {*prior}.intersection(in_record):
                 raise Violation(f"site {site.number} counts a shard of {other.seat} twice")
-            data = [fitted(pool.charter, other.everything[shard]) for shard in (*prior, *in_record)]
+            data = [fitted_part(pool.charter, other.everything[shard]) for shard in (*prior, *in_record)]
             actual = sum(map(self.charter.model.count, data))
             stated = counted.prior.get(other.seat, 0) + counted.records.get(other.seat, 0)
             if actual != stated:

@@ -6,7 +6,7 @@ import msgspec
 
 from decbayes.errors import DecbayesError, Refused
 from decbayes.network.protocol.group.charter import NO_WORDS, PROTOCOL, Charter
-from decbayes.network.protocol.group.decisions import Decisions, disclosed
+from decbayes.network.protocol.group.decisions import Decisions, disclosure_from
 from decbayes.network.protocol.group.keys import short
 from decbayes.network.protocol.group.motions import (
     Admit,
@@ -69,7 +69,7 @@ def check_question(ballot: Ballot, decisions: Decisions) -> None:
             case Amend(rules, limits, disclosure):
                 # Building the charter checks it; `roster.after` has already checked the number of members.
                 wide = msgspec.structs.replace(limits, members=max(limits.members, len(decisions.founding.members)))
-                replace(decisions.founding, rules=rules, limits=wide, disclosure=disclosed(disclosure))
+                replace(decisions.founding, rules=rules, limits=wide, disclosure=disclosure_from(disclosure))
             case Extend(words):
                 check_words(words, decisions.founding.with_words_of(roster.words))
             case Open():

@@ -302,7 +302,7 @@ class Decisions:
             members=members,
             rules=roster.rules,
             limits=roster.limits,
-            disclosure=disclosed(roster.disclosure),
+            disclosure=disclosure_from(roster.disclosure),
             words_added=roster.words,
             epoch=self._epoch(roster),
             opened=roster.opened,
@@ -325,5 +325,5 @@ def voters_hash(ballot: Ballot) -> bytes:
     return hashlib.sha256(msgspec.msgpack.encode(["settled", *ballot.votes])).digest()
 
 
-def disclosed(text: str) -> DisclosureRules | None:
+def disclosure_from(text: str) -> DisclosureRules | None:
     return DisclosureRules.of(msgspec.json.decode(text)) if text else None

@@ -29,7 +29,7 @@ Parts = Mapping[str, Posterior]
 """Each seat's part of a prior, in the model's structure."""
 
 
-def opening(stated: Iterable[PriorPart], parts: Parts, ids: tuple[str, ...]) -> tuple[Open, bytes]:
+def epoch_question(stated: Iterable[PriorPart], parts: Parts, ids: tuple[str, ...]) -> tuple[Open, bytes]:
     """The question whether to open an epoch with this prior, and its body."""
     rows = tuple(sorted(stated, key=lambda part: part.seat))
     body = body_of([parts[row.seat] for row in rows])

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from decbayes.errors import InvalidCharter
 from decbayes.network.protocol.group.motions import Open, PriorPart
-from decbayes.network.protocol.group.openings import after_forgetting, opening
+from decbayes.network.protocol.group.openings import after_forgetting, epoch_question
 from decbayes.network.protocol.records.merges import in_slots
 from decbayes.network.protocol.records.pool import Pool
 from decbayes.posterior import Posterior
@@ -71,4 +71,4 @@ def next_epoch(pool: Pool, forgetting: float | str | None = None) -> tuple[Open,
             shards, observations = (*shards, *header.shards), observations + header.observations
             units += header.units
         stated.append(PriorPart(seat, tuple(sorted(shards)), observations, units))
-    return opening(stated, parts, tuple(pool.posterior().ids))
+    return epoch_question(stated, parts, tuple(pool.posterior().ids))

@@ -104,7 +104,7 @@ def learn(
     people: ShardPersons = NO_PERSONS,
 ) -> Learned:
     """Fit new shards on top of the agent's earlier evidence; `ids` are the merge's names of its components."""
-    persons, parts = persons_in(charter, shards, people), [fitted(charter, data) for data in shards.values()]
+    persons, parts = persons_in(charter, shards, people), [fitted_part(charter, data) for data in shards.values()]
     data = safe_data(charter, parts, rules, blind=not before.shards, persons=persons)
     posterior = charter.update.learn(data, before.posterior, rng=rng)
     posterior = safe_contribution(charter, posterior, before.posterior, data, rules, belief=posterior, persons=persons)
@@ -207,7 +207,7 @@ def with_shard(charter: Charter, before: Evidence, shard: str, data: Any) -> Evi
         if charter.model.count(data) >= charter.rules.compare
         else set()
     )
-    counted = fitted(charter, data)
+    counted = fitted_part(charter, data)
     observations, units = charter.model.count(counted), round(float(np.sum(charter.model.units(counted))))
     shards = before.shards | {shard}
     return Evidence(
@@ -215,7 +215,7 @@ def with_shard(charter: Charter, before: Evidence, shard: str, data: Any) -> Evi
     )
 
 
-def fitted(charter: Charter, data: Any) -> Any:
+def fitted_part(charter: Charter, data: Any) -> Any:
     """The data without the share that the charter holds back for scoring."""
     return split_data(charter, data)[0]
 
@@ -232,7 +232,7 @@ def fitted_data(
     """The data of some shards, prepared under the disclosure rules for a fit, and their persons."""
     present = select_shards(shards, names)
     persons = persons_in(charter, present, people)
-    parts = [fitted(charter, shard) for shard in present.values()]
+    parts = [fitted_part(charter, shard) for shard in present.values()]
     return safe_data(charter, parts, rules, blind=blind, persons=persons), persons
 
 

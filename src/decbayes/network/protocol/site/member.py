@@ -27,8 +27,8 @@ from decbayes.network.protocol.site.evidence import (
     Learned,
     MergeNote,
     correct,
-    fitted,
     fitted_data,
+    fitted_part,
     learn,
     note_on_merge,
     nothing,
@@ -136,7 +136,7 @@ class Member:
     def _small(self, shard: str) -> bool:
         """Whether a shard is too small to be published alone."""
         known = {shard: self._data.shards[shard]}
-        count = self.charter.model.count(fitted(self.charter, known[shard]))
+        count = self.charter.model.count(fitted_part(self.charter, known[shard]))
         persons = persons_in(self.charter, known, self._data.people).total(count)
         return self.rules is not None and persons < self.rules.least_observations
 

@@ -28,13 +28,13 @@ def exists(connection: sqlite3.Connection) -> bool:
     return bool(count)
 
 
-def listed(connection: sqlite3.Connection) -> set[tuple[str, bytes]]:
+def listed_entries(connection: sqlite3.Connection) -> set[tuple[str, bytes]]:
     """All entries that were written and not deleted."""
     rows = connection.execute("SELECT kind, entry FROM inventory").fetchall() if exists(connection) else ()
     return {(kind, entry) for kind, entry in rows if kind in LISTED and isinstance(entry, bytes)}
 
 
-def vanished(connection: sqlite3.Connection) -> set[tuple[str, bytes]]:
+def vanished_entries(connection: sqlite3.Connection) -> set[tuple[str, bytes]]:
     """Listed entries that no longer exist."""
     stored = {(kind, row[0]) for kind, key in LISTED.items() for row in connection.execute(f"SELECT {key} FROM {kind}")}
-    return listed(connection) - stored
+    return listed_entries(connection) - stored

@@ -13,7 +13,7 @@ from decbayes.network.protocol.group.motions import Proof
 from decbayes.network.protocol.records.pool import Pool
 from decbayes.network.protocol.records.record import Record
 from decbayes.network.runtime.reports.description import Answer, answered
-from decbayes.network.runtime.store._inventory import listed
+from decbayes.network.runtime.store._inventory import listed_entries
 from decbayes.network.runtime.store.sqlite import SqliteStore
 from decbayes.posterior import Posterior
 
@@ -59,7 +59,7 @@ def stored_pool_and_damage(path: str | os.PathLike[str], charter: Charter) -> tu
         pool.restore(saved)
         read = {item.origin for item in saved if isinstance(item, Record | Proof)}
         # Without damage, unread entries belong to an earlier epoch.
-        unread = {origin for _, origin in listed(store.connection)} - read if store.damaged else set()
+        unread = {origin for _, origin in listed_entries(store.connection)} - read if store.damaged else set()
         members = sorted(pool.roster.called(origin) for origin in unread if origin in pool.roster.names)
         return pool, {"entries": store.damaged, "members": members}
 

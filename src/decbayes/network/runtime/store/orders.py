@@ -109,14 +109,14 @@ def answer_to(path: str | os.PathLike[str], number: int, *, timeout: float = PAT
             time.sleep(0.1)
 
 
-def waiting(store: SqliteStore) -> list[tuple[int, Order]]:
+def unanswered(store: SqliteStore) -> list[tuple[int, Order]]:
     """The unanswered orders, oldest first; unreadable ones are answered at once."""
     store.check_there()  # others write orders into the file with this name
     with failures(store.path):
         rows = store.connection.execute("SELECT number, content FROM orders WHERE answer IS NULL ORDER BY number")
-        unanswered = [(int(number), content) for number, content in rows.fetchall()]
+        rows_left = [(int(number), content) for number, content in rows.fetchall()]
     orders = []
-    for number, content in unanswered:
+    for number, content in rows_left:
         try:
             orders.append((number, msgspec.json.decode(content, type=Order)))
         except (msgspec.MsgspecError, TypeError, ValueError):
@@ -135,7 +135,7 @@ def observed_files(store: SqliteStore) -> dict[str, str]:
         return dict(store.connection.execute("SELECT name, shard FROM shards ORDER BY name").fetchall())
 
 
-def withdrawn(store: SqliteStore) -> frozenset[str]:
+def withdrawn_shards(store: SqliteStore) -> frozenset[str]:
     """The withdrawn shards, which are skipped if the agent is started with their files."""
     with failures(store.path):
         return frozenset(shard for (shard,) in store.connection.execute("SELECT shard FROM withdrawn").fetchall())

@@ -22,7 +22,7 @@ from decbayes.network.protocol.group.roster import Roster
 from decbayes.network.protocol.records.record import Envelope, Record
 from decbayes.network.protocol.records.verification import check_proof, open_record, open_signed, verify
 from decbayes.network.protocol.sums import Packet, SumPart, packet_from, sum_part_from
-from decbayes.network.runtime.store._inventory import keep_inventory, vanished
+from decbayes.network.runtime.store._inventory import keep_inventory, vanished_entries
 
 # Increased with every change of the format, so that no version of decbayes misreads a store.
 FORMAT = 3
@@ -107,7 +107,7 @@ class SqliteStore:
         self.path, self.charter, self.damaged = Path(path), charter, 0
         self._in_force = charter
         self._unsound: set[bytes] = set()
-        self._lock = None if read_only else locked(self.path)
+        self._lock = None if read_only else lock_store(self.path)
         try:
             with failures(self.path):
                 if not read_only and not self.path.exists():
@@ -167,7 +167,7 @@ class SqliteStore:
     def load(self) -> list[Saved]:
         """Everything that counts under the charter in force, for the start of an agent."""
         with failures(self.path):
-            self.damaged = len(vanished(self.connection))
+            self.damaged = len(vanished_entries(self.connection))
             rows = self.connection.execute("SELECT * FROM records ORDER BY origin").fetchall()
             pairs = self.connection.execute("SELECT * FROM proofs ORDER BY origin").fetchall()
             votes = self.connection.execute(
@@ -371,7 +371,7 @@ def file_at(path: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def locked(path: Path) -> IO[bytes]:
+def lock_store(path: Path) -> IO[bytes]:
     """Lock the store for this process: two agents on one store would use the same versions."""
     file = path.with_name(f"{path.name}.lock").open("wb")
     try:
