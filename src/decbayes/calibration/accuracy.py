@@ -153,10 +153,10 @@ def covered(persons: Sequence[int]) -> tuple[tuple[int, int], ...]:
     This does not reveal whether anybody was in a group that is not shown.
     """
     kept = [place for place, number in enumerate(persons) if number]
-    found = [(place, place) for place in range(len(persons))]
+    groups = [(place, place) for place in range(len(persons))]
     for place, before in zip(kept, [-1, *kept], strict=False):
-        found[place] = before + 1, len(persons) - 1 if place == kept[-1] else place
-    return tuple(found)
+        groups[place] = before + 1, len(persons) - 1 if place == kept[-1] else place
+    return tuple(groups)
 
 
 def union(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:

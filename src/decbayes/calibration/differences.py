@@ -13,7 +13,7 @@ from decbayes.calibration.worlds import QUICK, Setting, Worlds, in_common_terms,
 from decbayes.errors import NotCalibrated, StructureMismatch
 from decbayes.families import Array, dense
 from decbayes.merging import Alignment, Heterogeneity, reading
-from decbayes.merging.base.components import Components, bases
+from decbayes.merging.base.components import Components
 from decbayes.merging.base.problem import Solver
 from decbayes.merging.base.recentring import recentred
 from decbayes.merging.grouping.search import SlotSearch
@@ -157,11 +157,12 @@ def small_enough(alignment: Alignment, solver: Solver | None) -> Setting:
 def in_slots_of(truth: Posterior, redivided: Alignment, sent: Alignment, coupled: CoupledSet) -> tuple[Spread, Spread]:
     """The spreads of a simulated world, in the slots of the posterior that it was simulated from."""
     factors, slots = redivided.problem(coupled).factors, truth.structure.components(coupled)
-    components = Components.of(factors, [reading.rows_of(each, coupled) for each in (truth, redivided.merged())])
-    base = bases(components.factors, float(components.evidence.sum()), 2 * slots)
-    losses = SlotSearch(components, np.arange(2 * slots), base, 2 * slots).join_losses()[:slots, slots:]
+    both = [reading.rows_of(posterior, coupled) for posterior in (truth, redivided.merged())]
+    components = Components.of(factors, both)
+    search = SlotSearch(components, np.arange(2 * slots), components.bases(2 * slots), 2 * slots)
+    losses = search.join_losses()[:slots, slots:]
     order = linear_sum_assignment(losses)[1]
-    first, second = (reading.spread_of_components(each, coupled) for each in (redivided, sent))
+    first, second = (reading.spread_of_components(alignment, coupled) for alignment in (redivided, sent))
     return Spread(*(part[order] for part in first)), Spread(*(part[order] for part in second))
 
 
@@ -276,5 +277,5 @@ def redrawn_spread(redrawing: Redrawing, world: int) -> Spread:
     except (np.linalg.LinAlgError, ArithmeticError):
         raise NotCalibrated("Sites like these cannot be simulated: their numbers are out of proportion.") from None
     sent = [dense(refit.contribution[factor]) for refit in refits]
-    parts = [part for part in (family.quadratic(each, merged.natural[factor]) for each in sent) if part]
+    parts = [part for part in (family.quadratic(contribution, merged.natural[factor]) for contribution in sent) if part]
     return Coefficients(*map(np.array, zip(*parts, strict=True))).compared(np.ones(1))[0]

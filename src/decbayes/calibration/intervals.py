@@ -58,12 +58,12 @@ def bootstrapped(
 def replica(model: Model, shards: Sequence[Any], posterior: Posterior, seed: int, number: int) -> Posterior:
     """The posterior of randomly weighted data, starting from the posterior of the data."""
     drawn = [resampled(model, shard, seed, number, site) for site, shard in enumerate(shards)]
-    reached = posterior
+    replicated = posterior
     for _ in range(MOST_PASSES):
-        before, reached = reached, one_more_pass(model, drawn, reached)
-        if shift(before, reached) <= CONVERGED:
+        before, replicated = replicated, one_more_pass(model, drawn, replicated)
+        if shift(before, replicated) <= CONVERGED:
             break
-    return reached
+    return replicated
 
 
 def resampled(model: Model, shard: Any, seed: int, number: int, site: int) -> Any:
@@ -214,7 +214,7 @@ def responded(posterior: Posterior, parts: Sequence[Information]) -> tuple[Poste
         deviations = errors.deviations(whole.matrix, whole.grid, whole.clusters)
         clustered = whole.clusters < whole.units
         mended = {kind for kind in TOO_NARROW if clustered or kind != REPEATED.kind}
-        posterior = replace(posterior, remarks=[each for each in posterior.remarks if each.kind not in mended])
+        posterior = replace(posterior, remarks=[remark for remark in posterior.remarks if remark.kind not in mended])
         return with_deviations(posterior, f"robust errors, {site_count(whole.sites)}", deviations, away), away
     response = LinearResponse(posterior, whole)
     text, away = f"linear response, {site_count(whole.sites)}", response.remaining()

@@ -47,20 +47,20 @@ def pool(estimates: Any, variances: Any, *, degrees: float = np.inf) -> Pooled:
     >>> [round(float(part), 3) for part in (pooled.estimate, pooled.error, pooled.degrees)]
     [1.0, 0.306, 4.722]
     """
-    each, within = (np.asarray(real_array(part), dtype=np.float64) for part in (estimates, variances))
-    if each.shape != within.shape or each.ndim < 1 or len(each) < 2:
+    by_table, within = (np.asarray(real_array(part), dtype=np.float64) for part in (estimates, variances))
+    if by_table.shape != within.shape or by_table.ndim < 1 or len(by_table) < 2:
         raise InvalidData(
             f"Pooling needs estimates and variances of the same shape, from two tables or more; these have the shapes "
-            f"{each.shape} and {within.shape}."
+            f"{by_table.shape} and {within.shape}."
         )
-    if not (np.isfinite(each).all() and np.isfinite(within).all() and (within > 0).all() and degrees > 0):
+    if not (np.isfinite(by_table).all() and np.isfinite(within).all() and (within > 0).all() and degrees > 0):
         raise InvalidData("Estimates must be finite, and variances and degrees of freedom positive.")
-    count, inside = len(each), within.mean(axis=0)
-    between = (1.0 + 1.0 / count) * each.var(axis=0, ddof=1)
+    count, inside = len(by_table), within.mean(axis=0)
+    between = (1.0 + 1.0 / count) * by_table.var(axis=0, ddof=1)
     total = inside + between
     share = between / total
     rough = (count - 1) / np.maximum(share, 1e-12) ** 2
     observed = (degrees + 1) / (degrees + 3) * degrees * (1.0 - share) if np.isfinite(degrees) else np.inf
     freedom = 1.0 / (1.0 / rough + 1.0 / observed)
     missing = (between / inside + 2.0 / (freedom + 3.0)) / (between / inside + 1.0)
-    return Pooled(each.mean(axis=0), np.sqrt(total), freedom, missing)
+    return Pooled(by_table.mean(axis=0), np.sqrt(total), freedom, missing)

@@ -188,10 +188,10 @@ def check_units(posterior: Posterior, units: Mapping[str, float]) -> None:
     given, room = sum(units.values()), ROUNDING[0] + ROUNDING[1] * sum(units.values()) + tally.slack
     off = largest(np.asarray(tally.totals) - given)
     if abs(off) > room:
-        each = listed([f"{name} {held:,.6g}" for name, held in units.items()])
+        parts = listed([f"{name} {count:,.6g}" for name, count in units.items()])
         why = "at least one is missing" if off > 0.0 else "one counts twice, or its site has held back rows"
         raise NotCalibrated(
-            f"The posterior holds {given + off:,.6g} observations, these parts {given:,.6g} ({each}): {why}. Give one "
+            f"The posterior holds {given + off:,.6g} observations, these parts {given:,.6g} ({parts}): {why}. Give one "
             "part for each site in the merge, of the data it fitted."
         )
 

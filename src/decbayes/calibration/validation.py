@@ -274,7 +274,8 @@ def validate(
     if not count:
         columns = np.zeros((0, len(given) + 1))
     elif leave_one_out:
-        parts = [left_out_scores(comparable(model, each, data), each, data, persons, seed) for each in given.values()]
+        pairs = [(comparable(model, posterior, data), posterior) for posterior in given.values()]
+        parts = [left_out_scores(*pair, data, persons, seed) for pair in pairs]
         columns = np.column_stack([persons.summed(model.units(data)), *(scores for scores, _ in parts)])
         unreliable, count = tuple(few for _, few in parts), len(columns)
     else:
@@ -318,7 +319,7 @@ def left_out_scores(model: Model, posterior: Posterior, data: Any, persons: Pers
     blocks = model.log_likelihoods(parameters, data)
     if persons.numbers is not None:
         blocks = iter([persons.checked(model.count(data)).summed(np.concatenate([*blocks], axis=1).T).T])
-    scores, shapes = np.transpose([left_out(each) for some in blocks for each in some.T])
+    scores, shapes = np.transpose([left_out(likelihoods) for block in blocks for likelihoods in block.T])
     return scores, int((shapes > FAIR).sum())
 
 

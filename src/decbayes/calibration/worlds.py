@@ -280,16 +280,16 @@ def redivide(setting: Setting) -> Alignment:
     model = replace(setting.of_structure(structure), ascent=Ascent(passes=1))
     rng = np.random.default_rng(int.from_bytes(setting.key[0][8:16], "little"))
     drawn = [described(whole, place, rng) for place in range(len(whole.chosen))]
-    own = [name for name in setting.coupled.factors if structure.families[name].over_components]
+    weights = [name for name in setting.coupled.factors if structure.families[name].over_components]
     contributions = [parts_of(alignment.in_slots(site)) for site in whole.chosen]
     common = parts_of(alignment.merged())
     for _ in range(ROUNDS):
         for place, (data, times) in enumerate(drawn):
             belief = Posterior(
-                structure, {**common, **{name: times * contributions[place][name] + SOME for name in own}}
+                structure, {**common, **{name: times * contributions[place][name] + SOME for name in weights}}
             )
             contributions[place] = parts_of(model.contributed(belief, data), 1.0 / times)
-        common = {name: np.sum([each[name] for each in contributions], axis=0) for name in common}
+        common = {name: np.sum([part[name] for part in contributions], axis=0) for name in common}
     return in_common_slots(alignment, whole.chosen, contributions)
 
 
@@ -308,7 +308,7 @@ def parts_of(posterior: Posterior, scale: float = 1.0) -> Contributions:
 
 def in_common_slots(alignment: Alignment, order: Sequence[int], contributions: Sequence[Contributions]) -> Alignment:
     structure = alignment.structure
-    by_site = {site: Posterior(structure, each) for site, each in zip(order, contributions, strict=True)}
+    by_site = {site: Posterior(structure, parts) for site, parts in zip(order, contributions, strict=True)}
     stays = {coupled: identity(structure.components(coupled)) for coupled in structure.symmetry}
     posteriors = [by_site[site] for site in sorted(by_site)]
     return Alignment(tuple(stays for _ in posteriors), (), posteriors, alignment.order, structure)
