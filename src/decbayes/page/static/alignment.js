@@ -5,20 +5,20 @@ import { amount, byName, labelsOf, matchText, nameOf } from "./posterior.js";
 
 export function drawAlignment(posterior) {
   const { components, sites } = posterior;
-  const there = components.length > 0 && sites.length > 0;
-  byId("matrix").hidden = byId("alignment-legend").hidden = !there;
-  setText(byId("alignment-summary"), summary(posterior, there));
-  if (!there) return;
+  const hasMatches = components.length > 0 && sites.length > 0;
+  byId("matrix").hidden = byId("alignment-legend").hidden = !hasMatches;
+  setText(byId("alignment-summary"), summary(posterior, hasMatches));
+  if (!hasMatches) return;
   const totals = sites.map((_, site) => components.reduce((sum, { cells }) => sum + (cells.find((cell) => cell.site === site)?.evidence ?? 0), 0));
   const head = components.map((component) => heading(posterior, component));
   byId("matrix").tHead.replaceChildren(el("tr", {}, el("td", { class: "none" }), ...head));
   byId("matrix").tBodies[0].replaceChildren(...byName(sites).map((site) => row(posterior, site, totals[site])));
 }
 
-function summary({ components, sites, rows, duplicates, unlike, sureness, reason }, there) {
-  if (!there && sites.length) return "This model has no components to align: contributions are added as they are.";
-  if (!there && (components.length || rows?.length)) return "No contribution of a single site is known, so there is nothing to align.";
-  if (!there) return "Once two sites have published, this shows which components match.";
+function summary({ components, sites, rows, duplicates, unlike, sureness, reason }, hasMatches) {
+  if (!hasMatches && sites.length) return "This model has no components to align: contributions are added as they are.";
+  if (!hasMatches && (components.length || rows?.length)) return "No contribution of a single site is known, so there is nothing to align.";
+  if (!hasMatches) return "Once two sites have published, this shows which components match.";
   const cells = components.flatMap((component) => component.cells);
   const close = cells.filter((cell) => cell.close).length;
   const alone = sites.length > 1 ? components.filter((component) => component.cells.length === 1).length : 0;
@@ -38,7 +38,7 @@ function heading(posterior, { slot, cells, drawing }) {
 
 function row(posterior, site, total) {
   const cells = posterior.components.map((component) => {
-    const cell = component.cells.find((each) => each.site === site);
+    const cell = component.cells.find((candidate) => candidate.site === site);
     if (!cell) return el("td", { class: "none" }, "·");
     const part = total ? (cell.evidence ?? 0) / total : 0;
     const shade = 6 + 42 * Math.min(1, part * Math.max(1.5, posterior.components.length / 3));

@@ -26,12 +26,12 @@ function filled(node, properties, children) {
 
 // One child per item, in order. Existing children are kept, so that the focus is not lost.
 export function keyed(parent, items, key, create, update) {
-  const there = new Map([...parent.children].map((child) => [child.dataset.key, child]));
+  const existing = new Map([...parent.children].map((child) => [child.dataset.key, child]));
   let place = parent.firstElementChild;
   for (const item of items) {
     const name = String(key(item));
-    let child = there.get(name);
-    if (child) there.delete(name);
+    let child = existing.get(name);
+    if (child) existing.delete(name);
     else {
       child = create(item);
       child.dataset.key = name;
@@ -40,7 +40,7 @@ export function keyed(parent, items, key, create, update) {
     if (child === place) place = place.nextElementSibling;
     else parent.insertBefore(child, place);
   }
-  for (const child of there.values()) child.remove();
+  for (const child of existing.values()) child.remove();
 }
 
 export function setText(node, text) {

@@ -60,7 +60,7 @@ function point(drawing, all) {
 }
 
 // Ellipses of two standard deviations, on one scale; in one dimension, bumps.
-export function drawBlobs(picture, drawings, own = -1, labels = null) {
+export function drawBlobs(picture, drawings, chosen = -1, labels = null) {
   const outlines = drawings.map(outline);
   const points = outlines.flat();
   const [xs, ys] = [points.map(([x]) => x), points.map(([, y]) => y)];
@@ -72,9 +72,9 @@ export function drawBlobs(picture, drawings, own = -1, labels = null) {
   if (!flat) sx = sy = Math.min(sx, sy);
   const at = ([x, y]) => [width / 2 + sx * (x - (left + right) / 2), height / 2 - sy * (y - (low + high) / 2)];
   picture.setAttribute("viewBox", `0 0 ${width} ${height}`);
-  const order = [...drawings.keys()].sort((a, b) => (a === own) - (b === own));
+  const order = [...drawings.keys()].sort((a, b) => (a === chosen) - (b === chosen));
   picture.replaceChildren(
-    ...order.map((index) => svg("path", { class: index === own ? "blob own" : "blob", d: `M${outlines[index].map((pair) => at(pair).map((v) => v.toFixed(1)).join(" ")).join("L")}` })),
+    ...order.map((index) => svg("path", { class: index === chosen ? "blob own" : "blob", d: `M${outlines[index].map((pair) => at(pair).map((v) => v.toFixed(1)).join(" ")).join("L")}` })),
     ...(labels ?? []).map((label, index) => {
       const [x, y] = flat ? at([drawings[index].mean[0], bump(drawings[index], 0) * 0.5]) : at(drawings[index].mean);
       return svg("text", { x, y, "font-size": 20 }, label);

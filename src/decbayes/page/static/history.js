@@ -17,8 +17,8 @@ let lines = [];
 export function drawHistory(history) {
   points = history;
   setText(byId("history-summary"), points.length ? `${plural(points.length, "merge")} in ${clock(points.at(-1).seconds)}; thin lines are members that came or went.` : "Curves begin with the first merge.");
-  const there = Object.keys(CURVES).filter((name) => points.some((point) => typeof point[name] === "number") && !(name === "components" && points.every((point) => !point.components)));
-  keyed(byId("curves"), there, (name) => name, newCurve, fillCurve);
+  const known = Object.keys(CURVES).filter((name) => points.some((point) => typeof point[name] === "number") && !(name === "components" && points.every((point) => !point.components)));
+  keyed(byId("curves"), known, (name) => name, newCurve, fillCurve);
 }
 
 function newCurve(name) {

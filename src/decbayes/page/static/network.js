@@ -43,14 +43,14 @@ function kindOf(member) {
 
 // Whatever needs action is at the top: problems, flags, approvals, motions that lack votes.
 function drawAttention(problems, pending) {
-  const waiting = pending.map((each) => `Vote: ${each.text}? ${each.votes.length} of ${each.needed} votes so far (${each.votes.join(", ")}). decbayes tell vote STORE ${each.motion}`);
+  const waiting = pending.map((motion) => `Vote: ${motion.text}? ${motion.votes.length} of ${motion.needed} votes so far (${motion.votes.join(", ")}). decbayes tell vote STORE ${motion.motion}`);
   byId("attention").hidden = !problems.length && !waiting.length;
   drawList("problems", problems);
   drawList("pending", waiting);
 }
 
 function drawDecisions(settled) {
-  const decided = settled.map((each) => `${each.state === "overruled" ? "without effect, voted" : "decided"} by ${each.votes.join(", ")}: ${each.text}`);
+  const decided = settled.map((motion) => `${motion.state === "overruled" ? "without effect, voted" : "decided"} by ${motion.votes.join(", ")}: ${motion.text}`);
   drawList("decisions", decided.reverse());
 }
 
@@ -153,23 +153,23 @@ function drawTable(members, kinds) {
   const create = () => el("tr", {}, el("th", { scope: "row" }), ...["", "number", "number", "number", "number"].map((name) => el("td", { class: name })));
   keyed(byId("members").tBodies[0], pairs, ({ member }) => member.name, create, (row, { member, kind }) => {
     row.className = kind;
-    const [name, state, version, observations, share, heard] = row.children;
+    const [name, state, version, observations, share, lastMessage] = row.children;
     setText(name, member.name);
     const words = [kind === "excluded" ? member.state : WORDS[kind] ?? kind];
     if (member.behind) words.push("behind");
     if (member.charter === "another") words.push("uses another charter");
     if (member.state && !["counted", "excluded", "removed"].includes(member.state) && kind !== "unheard") words.push(member.state === "not heard of" ? WORDS.unheard : member.state);
     const flags = member.flags ?? [];
-    const told = words.join(", ");
-    if (state.dataset.told !== told + flags) {
-      state.dataset.told = told + flags;
-      state.replaceChildren(told, ...flags.map((flag) => el("span", { class: "flag" }, `⚑ ${flag}`)));
+    const text = words.join(", ");
+    if (state.dataset.text !== text + flags) {
+      state.dataset.text = text + flags;
+      state.replaceChildren(text, ...flags.map((flag) => el("span", { class: "flag" }, `⚑ ${flag}`)));
     }
     setText(version, shortVersion(member.version));
     version.title = member.version ?? "";
     setText(observations, [member.in_prior, member.observations].filter(Boolean).map(count).join(" + ") || "–");
     setText(share, percent(member.share));
-    setText(heard, kind === "self" ? "–" : ago(member.seconds_ago));
+    setText(lastMessage, kind === "self" ? "–" : ago(member.seconds_ago));
   });
 }
 

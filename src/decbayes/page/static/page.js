@@ -7,7 +7,7 @@ import { drawFailure, drawPosterior } from "./posterior.js";
 
 const LATE_SECONDS = 6; // silence after which something is wrong
 const waiting = new Map();
-let heard = 0;
+let lastNews = 0;
 let ended = "";
 let open = false;
 let asking = false;
@@ -28,13 +28,13 @@ function drawAll() {
 function listen() {
   const source = new EventSource("stream");
   const on = (name, take) => source.addEventListener(name, (message) => take(JSON.parse(message.data)));
-  source.onopen = () => { forgetEvents(); open = true; heard = Date.now(); showState(); };
+  source.onopen = () => { forgetEvents(); open = true; lastNews = Date.now(); showState(); };
   source.onerror = () => { open = false; showState(); };
-  on("network", (network) => { heard = Date.now(); later("network", () => { introduce(network); drawNetwork(network); }); showState(); });
+  on("network", (network) => { lastNews = Date.now(); later("network", () => { introduce(network); drawNetwork(network); }); showState(); });
   on("history", (history) => later("history", () => drawHistory(history)));
   on("posterior", ask);
   on("ended", (text) => { ended = text; showState(); });
-  on("events", (told) => { for (const event of told.events.slice(-8)) travel(event); addEvents(told); });
+  on("events", (message) => { for (const event of message.events.slice(-8)) travel(event); addEvents(message); });
   // A page that was left must not keep its connection.
   addEventListener("pagehide", () => source.close());
 }
@@ -62,8 +62,8 @@ function introduce(network) {
 
 function showState() {
   const pill = byId("connection");
-  const quiet = Math.round((Date.now() - heard) / 1000);
-  const state = saved ? "saved" : ended ? "finished" : !open ? (heard ? "lost" : "connecting") : quiet > LATE_SECONDS ? "late" : "live";
+  const quiet = Math.round((Date.now() - lastNews) / 1000);
+  const state = saved ? "saved" : ended ? "finished" : !open ? (lastNews ? "lost" : "connecting") : quiet > LATE_SECONDS ? "late" : "live";
   pill.dataset.state = state;
   setText(pill, { connecting: "connecting", live: "live", late: "no news", lost: "disconnected", finished: "finished", saved: "saved" }[state]);
   const notice = byId("notice");

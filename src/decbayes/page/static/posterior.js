@@ -16,7 +16,7 @@ export const byName = (sites) => [...sites.keys()].sort((a, b) => natural(sites[
 
 export const labelsOf = ({ components }) => `its ${components.length === 1 ? "component" : "components"} ${components.join(", ")}`;
 
-export const nameOf = (posterior, slot) => posterior.components.find((each) => each.slot === slot)?.name || `${posterior.noun[0].toUpperCase()}${posterior.noun.slice(1)} ${slot}`;
+export const nameOf = (posterior, slot) => posterior.components.find((component) => component.slot === slot)?.name || `${posterior.noun[0].toUpperCase()}${posterior.noun.slice(1)} ${slot}`;
 
 export function drawPosterior(posterior) {
   const first = shown === null;
@@ -104,7 +104,7 @@ function fillCard(card, posterior, component, drawings) {
 }
 
 async function openDetail(slot) {
-  const component = shown.components.find((each) => each.slot === slot);
+  const component = shown.components.find((candidate) => candidate.slot === slot);
   if (!component) return;
   const posterior = shown;
   setText(byId("detail-title"), nameOf(posterior, slot));
