@@ -1,6 +1,7 @@
 """Every model's report begins with what people would say: names of columns, units, intervals, and no jargon."""
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,9 +14,10 @@ from decbayes.posterior import MEAN_FIELD
 from decbayes.reporting.paper_tables import paper_table
 from decbayes.reporting.reports import page
 from decbayes.views import Findings
+from decbayes.views._effect_sentences import Effects
 from decbayes.views.answers import answer
 from decbayes.views.participants import About, Participant
-from decbayes.views.values import Interval, interval_text
+from decbayes.views.values import Estimate, Interval, interval_text
 
 SITES = ("north", "south")
 JARGON = re.compile(
@@ -233,3 +235,14 @@ def test_a_column_may_be_called_like_one_of_our_words(monkeypatch, rng):
     model = db.LatentClasses.from_frame(table, components=2)
     text = page(db.align(fitted(model, [table, table])), names=SITES, about=About(units={"weight": "kg"}))
     assert re.search(r"<dt>weight</dt><dd>(49|50)\.\d+ kg \(", text)
+
+
+def test_effects_on_one_subject_are_told_together_where_its_clearest_is():
+    against = SimpleNamespace(compared=("none", "mild", "strong"), against=lambda target, level: f"odds of {level}")
+    model = SimpleNamespace(columns={}, outcome=against, target="pain", subject="odds")
+    strengths = {"mild: age": 9.0, "strong: age": 6.0, "mild: ward": 3.0}
+    estimates = [Estimate(1 + size, size, 2 + size, name, 1.0, null=0.0) for name, size in strengths.items()]
+    told = Effects(model, estimates, About()).text()
+    subjects = re.findall(r"odds of (mild|strong)", told)
+    assert subjects == ["mild", "strong"], told
+    assert told.index("ward") < told.index("odds of strong")
