@@ -216,9 +216,7 @@ def fit(
         )
     outcome = outcome._replace(posterior=write(outcome.posterior))
     forget(output)
-    print_outcome(outcome, output, model)
-    if as_json:
-        print_json(outcome_values(outcome, output, model.count(observations)))
+    print_outcome(outcome, output, model, model.count(observations), as_json)
 
 
 def fit_privately(
@@ -291,19 +289,17 @@ class FitResult(NamedTuple):
     ascent: tuple[float | None, int | None, bool | None] = (None, None, None)
 
 
-def print_outcome(outcome: FitResult, output: Path, model: Model) -> None:
+def print_outcome(outcome: FitResult, output: Path, model: Model, observations: int, as_json: bool) -> None:
     messages().print(f"{output}: {outcome.text}")
     if model.modelled:
         messages().print(plain(f"models the {model.modelled}"))
     for line in lines(outcome.posterior.remarks, rest=f"`decbayes show {output} --remarks` prints all"):
         messages().print(plain(line))
-
-
-def outcome_values(outcome: FitResult, output: Path, observations: int) -> dict[str, Any]:
-    """The fit in plain values, for --json."""
-    structure = outcome.posterior.structure
-    components = number_of(structure) if structure.symmetry else None
-    return dict(zip(KEYS, (output, observations, components, *outcome.ascent, structure.fingerprint), strict=True))
+    if as_json:
+        structure = outcome.posterior.structure
+        components = number_of(structure) if structure.symmetry else None
+        values = (output, observations, components, *outcome.ascent, structure.fingerprint)
+        print_json(dict(zip(KEYS, values, strict=True)))
 
 
 def run_fit(

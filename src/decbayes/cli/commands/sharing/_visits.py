@@ -93,6 +93,12 @@ class Visit:
             messages().print(plain(change))
         if previous is None and before.structure.symmetry:
             messages().print(f"{slots_filled(share.posterior)} by the components of this site")
+        self.print_share(share)
+        self.record(number, manifest, person_digests(model, safe.data, self.ledger, safe.persons))
+        return share
+
+    def print_share(self, share: Share) -> None:
+        """Print how well the merge predicts rows that were held back, and whether rows exceed the agreed maximum."""
         if (scores := share.held_back) is not None:
             messages().print(
                 f"{scores.units:,.0f} held-back units of this site: {scores.score:.4g} each with the merge, "
@@ -102,8 +108,6 @@ class Visit:
             messages().print(
                 f"{share.rows:,.0f} rows count as {self.folder.agreement.most_rows:,.0f}, the agreed maximum."
             )
-        self.record(number, manifest, person_digests(model, safe.data, self.ledger, safe.persons))
-        return share
 
     def held_back(self, model: Any, read: Any, persons: Any) -> Any:
         """The rows that fits leave out, under the rules; None if there are too few."""
