@@ -129,8 +129,8 @@ def test_sites_are_compared_by_what_they_fitted_alone_and_not_by_rounds(run, cli
     assert "do sites differ?" not in shown
     run("report a1.posterior b1.posterior c1.posterior -o rounds.html")
     first, rounds = ((clinics / f"{name}.html").read_text() for name in ("first", "rounds"))
-    assert ("of each site alone" in first, "I² is the share" in first) == (True, True)
-    assert ("of each site alone" in rounds, "I² is the share" in rounds) == (False, False)
+    assert ("for each site alone" in first, "I² is the share" in first) == (True, True)
+    assert ("for each site alone" in rounds, "I² is the share" in rounds) == (False, False)
     assert "Sites are not compared, because their files of a round depend on" in rounds
     assert "number of components" not in rounds
 

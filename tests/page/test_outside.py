@@ -68,7 +68,7 @@ def test_the_demonstration_shows_its_digits(tmp_path, monkeypatch):
     events.watched[SITES[0]].inquiry, events.watched[SITES[0]].state = object(), "up"
     events.watched[SITES[0]].status = {"agent": SITES[0], "neighbours": [], "root": "r", "heard": {SITES[0]: 3}}
     events.watched[SITES[3]].state = "killed"
-    events.story.happened(f"{SITES[3]} is killed; its contribution still counts")
+    events.story.add_event(f"{SITES[3]} is killed; its contribution still counts")
     broadcast()
     told = {member["name"]: member["link"] for member in page.values["network"]["members"]}
     assert (told[SITES[0]], told[SITES[3]], told[SITES[7]]) == ("up", "gone", "none")
