@@ -15,6 +15,7 @@ from decbayes.models.core.ascent import Ascent
 from decbayes.models.core.component_search import ComponentSearch, Moves
 from decbayes.models.core.counts import as_counts
 from decbayes.models.likelihoods.discrete import YesOrNo
+from decbayes.models.likelihoods.emissions import plus
 from decbayes.models.likelihoods.point_pass import PointBlocks
 from decbayes.models.mixtures.empirical_prior import pseudo_counts
 from decbayes.models.mixtures.moves import MixtureMoves
@@ -60,7 +61,7 @@ def test_the_gain_of_a_join_is_that_of_the_evidence_where_assignments_are_certai
     model = mixture("auto")
     moves = MixtureMoves(model, PointBlocks(model.emissions, points), rng)
     sums = np.eye(4)[labels].T @ model.likelihood.features(points)
-    state = model._plus({name: rows.copy() for name, rows in mixture(4).structure.prior.items()}, sums)
+    state = plus(model.emissions, {name: rows.copy() for name, rows in mixture(4).structure.prior.items()}, sums)
     before = log_evidence(points, labels, 4)
     for gain, first, second in moves.gains(state):
         joined = np.where(labels == second, first, labels)

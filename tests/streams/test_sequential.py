@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import decbayes as db
+from decbayes.models.likelihoods.emissions import plus
 from decbayes.models.mixtures.moves import join_gains
 from decbayes.streams.one_pass import Stream, mixed
 
@@ -90,7 +91,7 @@ def test_components_are_joined_when_the_bound_of_all_points_rises(rng):
 
     def bound(responsibilities):
         structure = model.sized(responsibilities.shape[1]).structure
-        natural = model._plus(dict(structure.prior), responsibilities.T @ features)
+        natural = plus(model.emissions, dict(structure.prior), responsibilities.T @ features)
         families = structure.families
         value = sum(
             families[n].log_partition(natural[n]) - families[n].log_partition(structure.prior[n]) for n in natural

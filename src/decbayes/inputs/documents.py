@@ -201,7 +201,7 @@ def counted_texts(texts: Texts, vocabulary: tuple[str, ...], recipe: Recipe, cho
     """Count words. Texts of large files are read twice if their words are to be chosen, and never held in memory."""
 
     def documents() -> Iterator[list[str]]:
-        return recipe.all_words(text for _, text in texts.read(left_out))
+        return map(recipe.words, (text for _, text in texts.read(left_out)))
 
     left_out = LeftOut()
     if not is_large(*(path for path, _ in texts.files(LeftOut()))):

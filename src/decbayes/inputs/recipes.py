@@ -84,9 +84,6 @@ class Recipe:
         words = self.cut(text)
         return words if self.ngrams == 1 else [*words, *ngrams(words, self.ngrams)]
 
-    def all_words(self, texts: Iterable[str]) -> Iterator[list[str]]:
-        return map(self.words, texts)
-
     @property
     def pieces(self) -> Callable[[str], list[str]]:
         """A function that cuts texts into words and, if that is faster, some pieces that `is_word` refuses."""

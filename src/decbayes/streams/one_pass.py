@@ -10,7 +10,7 @@ from scipy.special import logsumexp, xlogy
 from decbayes.base.arguments import Seed, check_positive, generator
 from decbayes.families import Array
 from decbayes.models.core.points import as_points, check_structure
-from decbayes.models.likelihoods.emissions import Natural
+from decbayes.models.likelihoods.emissions import Natural, plus
 from decbayes.models.mixtures.mixture import Mixture
 from decbayes.models.mixtures.moves import evidence, join_gains, joined, prior_of, without
 from decbayes.posterior import Posterior
@@ -149,7 +149,7 @@ class Stream:
 
     def _share(self, points: Array, responsibilities: Array) -> None:
         sums = responsibilities.T @ self._model.likelihood.features(points)
-        self._natural = self._model._plus(self._natural, sums)
+        self._natural = plus(self._model.emissions, self._natural, sums)
         touched = (responsibilities > SHARED).astype(np.float64)
         for first, second in np.argwhere(np.triu(touched.T @ touched, 1)):
             self._shared[first, second] += mixed(responsibilities[:, first], responsibilities[:, second])

@@ -310,9 +310,6 @@ class Clusters(Model):
     def _of_any_number(self, natural: Natural) -> Posterior:
         return Posterior.from_natural(self.structure.with_components(len(natural["weights"])), natural)
 
-    def _plus(self, natural: Natural, sums: Array) -> Natural:
-        return plus(self.emissions, natural, sums)
-
     def _log_joint(self, posterior: Posterior, points: Array) -> Array:
         """(N, K): log p(x_n, component k | posterior)."""
         weights = np.log(posterior.mean("weights"))
