@@ -16,7 +16,7 @@ from decbayes.models.core.ascent import FitInterrupted
 from decbayes.models.core.persons import Persons
 from decbayes.models.core.registry import kind_called
 from decbayes.models.likelihoods.likelihood import squared_distances
-from decbayes.models.regressions.formulas.factors import factor_of
+from decbayes.models.regressions.formulas.term_factors import factor_of
 from decbayes.models.regressions.ordered import gap_derivatives
 from decbayes.models.sequences.chains import stationary
 from decbayes.models.sequences.rare_moves import hidden, table_of

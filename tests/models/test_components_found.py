@@ -20,7 +20,7 @@ from decbayes.models.likelihoods.point_pass import PointBlocks
 from decbayes.models.mixtures.empirical_prior import pseudo_counts
 from decbayes.models.mixtures.moves import MixtureMoves
 from decbayes.models.topics._fitting import topics_at
-from decbayes.models.topics._moves import ExpectedCounts, TopicMoves
+from decbayes.models.topics._topic_moves import ExpectedCounts, TopicMoves
 
 KINDS = [{"variance": 1.0, "prior_variance": 50.0}, {"covariance": "diagonal"}, {"covariance": "full"}]
 NAMES = ["known", "diagonal", "full"]

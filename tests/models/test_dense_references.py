@@ -11,10 +11,10 @@ from scipy.stats import dirichlet_multinomial
 import decbayes as db
 from decbayes.models.core.information import ABSOLUTE, RELATIVE, Tally
 from decbayes.models.core.persons import Persons
-from decbayes.models.covariates.messages import Message, Quadratic, as_years, clipped
+from decbayes.models.covariates.effect_messages import Message, Quadratic, as_years, clipped
 from decbayes.models.likelihoods.likelihood import mahalanobis, seen, seen_distances, squared_distances
 from decbayes.models.mixtures.empirical_prior import CENTRE, STRENGTHS, WIDTH, empirical_prior, log_probabilities
-from decbayes.models.regressions.rows.rare import larger_groups
+from decbayes.models.regressions.rows.rare_rows import larger_groups
 from decbayes.models.regressions.varying.site_effects import SiteEffects
 
 

@@ -68,7 +68,7 @@ def test_prediction_is_the_sum_over_all_assignments(features, count):
 
 def test_prediction_with_many_features_is_close_to_the_sum_over_all_assignments(monkeypatch):
     """Beyond the features summed over, mean field: close where the noise is low."""
-    monkeypatch.setattr("decbayes.models.features._prediction.SUMMED", 3)
+    monkeypatch.setattr("decbayes.models.features._feature_prediction.SUMMED", 3)
     rng = np.random.default_rng(5)
     model = db.LatentFeatures(features=6, dimension=12, variance=0.04)
     posterior = posterior_of(model, rng, spread=1e-3)

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 import decbayes as db
 from decbayes.errors import InvalidData, StructureMismatch
 from decbayes.models.core.persons import Persons
-from decbayes.models.topics._prevalence import Prevalence
+from decbayes.models.topics.shares_by_period import Prevalence
 
 WORDS, TOPICS = 40, 4
 

@@ -10,7 +10,7 @@ from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.models.core import points
 from decbayes.models.likelihoods.emissions import coefficients
 from decbayes.models.likelihoods.point_pass import PointBlocks
-from decbayes.models.regressions import _mixture as regression_mixture
+from decbayes.models.regressions import regression_mixture
 from decbayes.views import view_of
 
 COLUMNS = {"x": db.columns.Gaussian(3, 2), "w": db.columns.Categorical("a", "b"), "y": db.columns.Gaussian(100, 10)}

@@ -12,16 +12,16 @@ import decbayes as db
 from decbayes.errors import InvalidData, InvalidStructure, NotPrivate
 from decbayes.models.core.counts import as_counts
 from decbayes.models.mixtures import histogram
-from decbayes.models.regressions.formulas.factors import factor_of
+from decbayes.models.regressions.formulas.term_factors import factor_of
 from decbayes.models.regressions.logistic import Logistic
 from decbayes.models.regressions.negative_binomial import NegativeBinomial
 from decbayes.models.regressions.poisson import PoissonOutcome
 from decbayes.models.regressions.rows.stacking import Intervals
 from decbayes.models.tables.profiles import standing_out
-from decbayes.models.topics import _search
+from decbayes.models.topics import _cpu_climb
+from decbayes.models.topics._cpu_climb import TopicState
 from decbayes.models.topics._fitting import topics_at
-from decbayes.models.topics._moves import ExpectedCounts, TopicMoves
-from decbayes.models.topics._search import TopicState
+from decbayes.models.topics._topic_moves import ExpectedCounts, TopicMoves
 from decbayes.models.topics.finding import find
 from decbayes.models.topics.rare_words import places_by_use
 from decbayes.privacy.mechanism import Total
@@ -121,7 +121,7 @@ def test_words_are_divided_among_topics_as_the_posterior_says(rng):
 @pytest.mark.parametrize("passes", [0, 1])
 def test_a_batch_counts_the_less_the_later_it_comes(passes, monkeypatch):
     """(1 + t)^−0.6 of all that is known, t counted on from pass to pass; an empty batch changes nothing."""
-    monkeypatch.setattr(_search, "bound_of_topics", lambda topics, before: 100.0)
+    monkeypatch.setattr(_cpu_climb, "bound_of_topics", lambda topics, before: 100.0)
     sizes, watched = [4, 0, 4, 2], []
 
     class Documents:
@@ -138,7 +138,7 @@ def test_a_batch_counts_the_less_the_later_it_comes(passes, monkeypatch):
         _steps=lambda tables: tables, _log_density=lambda steps: float(steps[0]),
     )  # fmt: skip
     begun = TopicState(np.ones(2), np.zeros(0), passes=passes, tables=np.full(2, 5.0))
-    state, bound = _search.TopicSearch._in_batches(search, begun)
+    state, bound = _cpu_climb.TopicSearch._in_batches(search, begun)
     statistics, tables = 1.0, 5.0
     for number, size in enumerate(sizes):
         if size:

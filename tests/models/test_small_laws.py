@@ -18,12 +18,12 @@ from decbayes.models.features._starts import CONTRASTS, RECOMBINATIONS, split_le
 from decbayes.models.features._state import annealed, converge, infer, row_bounds
 from decbayes.models.likelihoods.real import real_likelihood
 from decbayes.models.mixtures.moves import evidence, join_gains, joined, prior_of
-from decbayes.models.regressions._mixture import quantile
 from decbayes.models.regressions.messages.doubts import of_values
+from decbayes.models.regressions.regression_mixture import quantile
 from decbayes.models.regressions.survival import INTERVALS, LEAST, cuts_between
 from decbayes.models.topics._fitting import random_first, seeded_words
-from decbayes.models.topics._prevalence import Group, counted, interval
 from decbayes.models.topics.finding import find
+from decbayes.models.topics.shares_by_period import Group, counted, interval
 
 
 @pytest.mark.parametrize("contrast", CONTRASTS)

@@ -10,7 +10,7 @@ from scipy.special import digamma
 
 import decbayes as db
 from decbayes.families import Beta, IsotropicGaussian
-from decbayes.models.features import _prediction as feature_prediction
+from decbayes.models.features import _feature_prediction as feature_prediction
 from decbayes.models.likelihoods.likelihood import squared_distances
 
 TOPICS, WORDS = 4, 30

@@ -9,7 +9,7 @@ from scipy.stats import norm
 
 import decbayes as db
 from decbayes.columns import Categorical, Gaussian, Poisson, YesNo
-from decbayes.models.regressions.formulas.factors import factor_of
+from decbayes.models.regressions.formulas.term_factors import factor_of
 
 COLUMNS = {
     "x": Gaussian(10.0, 2.0), "z": Gaussian(-1.0, 0.5), "n": Poisson(4.0), "w": Categorical("a", "b", "c"), "s": YesNo()

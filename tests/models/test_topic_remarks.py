@@ -5,7 +5,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import decbayes as db
-from decbayes.models.topics.doubts import few_documents_remark, scores, topics_of_few
+from decbayes.models.topics.fit_remarks import few_documents_remark, scores, topics_of_few
 from decbayes.views import view_of
 
 WORDS = 60

@@ -10,16 +10,16 @@ import decbayes as db
 from decbayes.models.core import evaluation
 from decbayes.models.core.counts import as_counts
 from decbayes.models.core.persons import Persons
-from decbayes.models.features import _prediction, _starts, _state
+from decbayes.models.features import _feature_prediction, _starts, _state
 from decbayes.models.mixtures import moves
 from decbayes.models.mixtures.clusters import PointBlocks
-from decbayes.models.regressions.formulas.factors import factor_of
+from decbayes.models.regressions.formulas.term_factors import factor_of
 from decbayes.models.regressions.messages import doubts, one_broadcast
 from decbayes.models.regressions.messages.one_broadcast import Cloud, Quadratic, Reading
 from decbayes.models.sequences import rare_moves
 from decbayes.models.topics import rare_words
-from decbayes.models.topics._moves import TopicMoves
 from decbayes.models.topics._passes import Topics
+from decbayes.models.topics._topic_moves import TopicMoves
 
 FACTORS = ("x", "w", "g", "h", "C(g, ref='b')", "log(w)", "sqrt(w)", "I(x**2 + w)", "exp(x)", "poly(x, 3)", "poly(w)",
            "bs(x, df=6)", "bs(x, df=4, degree=2)", "bs(w, knots=(2.0, 3.0), bounds=(0.5, 9.0))", "ns(x, df=4)", "ns(w)",
@@ -52,7 +52,7 @@ def feature_states():
     problem = _state.FeatureData(data, 5, 0.2, shift, precision, np.array([0.7, 1.2, 1.5]), np.array([1.1, 0.9, 2.0]))
     state = _state.state_of(problem, rng.random((3, 40)))
     better = _state.improved(state)
-    believed = _prediction.FeaturePosterior(state.means, state.variances, state.alpha, state.beta, 0.2)
+    believed = _feature_prediction.FeaturePosterior(state.means, state.variances, state.alpha, state.beta, 0.2)
     holes = np.where(rng.random(data.shape) < 0.3, np.nan, data)
     white = np.linalg.svd(data - data.mean(axis=0), full_matrices=False)[0][:, :2] * np.sqrt(40)
     pairs = _state.sums(data, better.assignments)
@@ -72,8 +72,8 @@ def feature_states():
         "repaired": _starts.repaired(state, np.random.default_rng(4), 1e-3).bound,
         "exchangeable": _starts.exchangeable(problem),
         "predicted": (
-            _prediction.assignments_given(believed, holes), _prediction.log_densities(believed, holes),
-            _prediction.held_log_densities(believed, holes, np.where(np.isnan(holes), data, np.nan)),
+            _feature_prediction.assignments_given(believed, holes), _feature_prediction.log_densities(believed, holes),
+            _feature_prediction.held_log_densities(believed, holes, np.where(np.isnan(holes), data, np.nan)),
             believed.inclusion,
         ),
     }  # fmt: skip

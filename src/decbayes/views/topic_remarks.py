@@ -18,7 +18,7 @@ from decbayes.merging.alignment import MOST_LOOKED_AT
 from decbayes.merging.base.components import LEAST_EVIDENCE
 from decbayes.merging.base.coupled import in_memory
 from decbayes.merging.placing import OF_ROUND
-from decbayes.models.topics.doubts import function_words, topics_of_few
+from decbayes.models.topics.fit_remarks import function_words, topics_of_few
 from decbayes.models.topics.quality import FACTOR, Quality
 from decbayes.remarks import Remark, listed
 

@@ -25,7 +25,7 @@ from decbayes.models.core.model import Row
 from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.registry import model_for
 from decbayes.models.covariates.document_likelihood import Documents, Expansion
-from decbayes.models.covariates.messages import FORMAT, Message, Plan, clipped, plan_of_plain, with_years
+from decbayes.models.covariates.effect_messages import FORMAT, Message, Plan, clipped, plan_of_plain, with_years
 from decbayes.models.regressions.formulas.design import comparable
 from decbayes.models.regressions.messages.one_broadcast import Quadratic
 from decbayes.models.topics.quality import Quality

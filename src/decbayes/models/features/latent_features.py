@@ -24,7 +24,12 @@ from decbayes.models.core.points import (
     of_own_posterior,
 )
 from decbayes.models.core.transforms import Transform
-from decbayes.models.features._prediction import FeaturePosterior, assignments_given, held_log_densities, log_densities
+from decbayes.models.features._feature_prediction import (
+    FeaturePosterior,
+    assignments_given,
+    held_log_densities,
+    log_densities,
+)
 from decbayes.models.features._starts import exchangeable, repaired, starts
 from decbayes.models.features._state import FeatureData, Span, State, improved, state_given, state_of
 from decbayes.posterior import Posterior

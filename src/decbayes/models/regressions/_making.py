@@ -21,7 +21,7 @@ from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.transforms import Observed
 from decbayes.models.regressions.formulas.design import needed
 from decbayes.models.regressions.formulas.formula import Formula, formula_of, parsed
-from decbayes.models.regressions.rows.rare import pooled_rows
+from decbayes.models.regressions.rows.rare_rows import pooled_rows
 from decbayes.models.regressions.rows.table import Table, complete
 from decbayes.models.tables.tabular import columns_text, kinds_from, read_list
 

@@ -19,7 +19,7 @@ from decbayes.models.core.model import Row
 from decbayes.models.core.points import check_fit, check_structure, in_blocks, of_own_posterior
 from decbayes.models.core.transforms import Transform
 from decbayes.models.regressions._estimates import Estimates, ratio_text
-from decbayes.models.regressions._settings import RegressionSettings
+from decbayes.models.regressions._regression_settings import RegressionSettings
 from decbayes.models.regressions.messages.first_broadcasts import FirstBroadcasts
 from decbayes.models.regressions.robust_errors import RobustErrors
 from decbayes.models.regressions.varying.climb import FACTOR, Climb, Problem

@@ -14,8 +14,8 @@ from decbayes.families import Array, Dirichlet
 from decbayes.families.matrices import stored
 from decbayes.models.core.ascent import Ascent, Keep, Watch
 from decbayes.models.core.counts import Counts
+from decbayes.models.topics._cpu_climb import TopicSearch
 from decbayes.models.topics._passes import Fresh, Statistics, Steps, Topics
-from decbayes.models.topics._search import TopicSearch
 from decbayes.models.topics.document_prior import SHARES, LearnedPrior, contributions
 from decbayes.posterior import Posterior, unchecked
 

@@ -31,9 +31,9 @@ from decbayes.models.topics._fitting import (
     seeded_words,
     sharpened,
 )
-from decbayes.models.topics._moves import ExpectedCounts, TopicMoves
 from decbayes.models.topics._passes import Steps
 from decbayes.models.topics._prediction import PREDICTION_STEPS, PREDICTION_TOLERANCE
+from decbayes.models.topics._topic_moves import ExpectedCounts, TopicMoves
 from decbayes.models.topics.document_prior import (
     CONCENTRATION,
     FAMILIES,
@@ -235,7 +235,7 @@ class LatentDirichletAllocation(HidingRareWords):
 
     def _doubted(self, fit: Fit, counts: Counts, gpu: Any) -> Fit:
         """Add remarks if texts are too short for the topics, or if a topic rests on few of them."""
-        from decbayes.models.topics.doubts import doubts
+        from decbayes.models.topics.fit_remarks import doubts
 
         remarks = doubts(self, fit.posterior, counts, gpu)
         return replace(fit, posterior=replace(fit.posterior, remarks=remarks)) if remarks else fit

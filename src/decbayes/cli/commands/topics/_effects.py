@@ -20,7 +20,7 @@ from decbayes.errors import InvalidData
 from decbayes.models.core.model import Model
 from decbayes.models.core.persons import Persons
 from decbayes.models.covariates import FORMAT, Effects, effects
-from decbayes.models.topics._prevalence import Prevalence
+from decbayes.models.topics.shares_by_period import Prevalence
 from decbayes.posterior import Posterior
 
 SUFFIX = ".prevalence"

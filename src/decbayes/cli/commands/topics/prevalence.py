@@ -32,8 +32,8 @@ from decbayes.models.core.model import Model
 from decbayes.models.core.persons import Persons
 from decbayes.models.core.registry import model_for
 from decbayes.models.covariates import Effects
-from decbayes.models.topics._prevalence import Prevalence, added
-from decbayes.models.topics._prevalence import prevalence as shares_of
+from decbayes.models.topics.shares_by_period import Prevalence, added
+from decbayes.models.topics.shares_by_period import prevalence as shares_of
 from decbayes.models.topics.sources import OfTexts
 from decbayes.posterior import Posterior
 

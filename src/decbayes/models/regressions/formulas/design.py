@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from decbayes.columns import Column
 from decbayes.errors import InvalidStructure
 from decbayes.families import Array
-from decbayes.models.regressions.formulas.factors import CALL, Factor, factor_of
 from decbayes.models.regressions.formulas.formula import INTERCEPT, unbracketed
+from decbayes.models.regressions.formulas.term_factors import CALL, Factor, factor_of
 
 Span = tuple[frozenset[str], frozenset[str]]
 """A space of functions: numeric factors, and factors with levels whose contrasts are multiplied by them."""
