@@ -1,6 +1,6 @@
 """The merge: align the components of all sites, then add."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
@@ -11,10 +11,9 @@ from decbayes.merging.base.canonical import canonical_order
 from decbayes.merging.base.compatibility import check_different
 from decbayes.merging.base.coupled import as_sequence
 from decbayes.merging.base.problem import Number, OnMatch, Solver
-from decbayes.merging.base.products import Assignment, assigned_product, check_assignments
+from decbayes.merging.base.products import SiteSlots, assigned_product, check_assignments
 from decbayes.posterior import Posterior
 from decbayes.remarks import warn_of
-from decbayes.structure import CoupledSet
 
 if TYPE_CHECKING:
     from decbayes.merging.robust import Robust
@@ -83,7 +82,7 @@ def merge(
     return merged
 
 
-def objective(posteriors: Iterable[Posterior], assignments: Iterable[Mapping[CoupledSet, Assignment]]) -> float:
+def objective(posteriors: Iterable[Posterior], assignments: Iterable[SiteSlots]) -> float:
     """The objective of an alignment: J = Σ_j A_j(λ0_j + Σ_i (λ_ij − λ0_j in its slots)), over all factors.
 
     Args:

@@ -14,6 +14,7 @@ from decbayes.merging.base.problem import Decided, Optimality, Problem
 from decbayes.merging.base.products import (
     AssignedSums,
     Assignment,
+    SiteSlots,
     assigned_product,
     check_assignments,
     distinct,
@@ -25,7 +26,7 @@ from decbayes.posterior import EXACT, Posterior
 from decbayes.remarks import Later, Remark, lines, warnings_in
 from decbayes.structure import CoupledSet, Permutation, Structure, is_permutation
 
-Assignments = tuple[Mapping[CoupledSet, Assignment], ...]
+Assignments = tuple[SiteSlots, ...]
 
 # With more sites than this, remarks are computed only on request, because they take time.
 MOST_LOOKED_AT = 100

@@ -1,6 +1,6 @@
 """Posteriors with given slots: those of a round, and late ones that are put into the slots of a merge."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -9,10 +9,10 @@ from decbayes.merging.alignment import Alignment
 from decbayes.merging.base.canonical import canonical_order
 from decbayes.merging.base.coupled import as_sequence, coupled_problem
 from decbayes.merging.base.lineage import as_components, distances
-from decbayes.merging.base.products import AssignedSums, Assignment, product
+from decbayes.merging.base.products import AssignedSums, SiteSlots, product
 from decbayes.merging.grouping.grouping import Grouping
 from decbayes.posterior import Posterior
-from decbayes.structure import CoupledSet, identity, inverse
+from decbayes.structure import identity, inverse
 
 OF_ROUND = "Posteriors of round"
 """The start of the reason for the slots of a round."""
@@ -38,7 +38,7 @@ def placed(posterior: Posterior, merged: Posterior) -> Posterior:
     return Posterior(structure, sums.contributions())
 
 
-def slots_in(posterior: Posterior, merged: Posterior) -> Mapping[CoupledSet, Assignment]:
+def slots_in(posterior: Posterior, merged: Posterior) -> SiteSlots:
     """The nearest slot of each component; where a slot takes one component per site, the best assignment."""
     structure = merged.structure
     coupled = structure.symmetry[0]

@@ -17,6 +17,9 @@ from decbayes.structure import CoupledSet, Permutation, Structure, identity
 Assignment = Indices
 """The slot of each component."""
 
+SiteSlots = Mapping[CoupledSet, Assignment]
+"""The slots of one posterior's components, by coupled set."""
+
 
 class AssignedSums:
     """Σ_i c_i of every factor in slots, in dense matrices: the union of many sparse ones is dense anyway."""
@@ -34,7 +37,7 @@ class AssignedSums:
     def add(
         self,
         posterior: Posterior,
-        assignment: Mapping[CoupledSet, Assignment],
+        assignment: SiteSlots,
         site: int = 0,
         divisions: Mapping[CoupledSet, Division] | None = None,
     ) -> None:
@@ -86,7 +89,7 @@ def distinct(slots: Assignment) -> bool:
     return len(np.unique(slots)) == len(slots)
 
 
-def check_assignments(assignments: Sequence[Mapping[CoupledSet, Assignment]], sites: int, structure: Structure) -> None:
+def check_assignments(assignments: Sequence[SiteSlots], sites: int, structure: Structure) -> None:
     """Refuse assignments unless there is one per posterior and all slots exist."""
     if len(assignments) != sites:
         raise StructureMismatch(f"There are {sites} posteriors and {len(assignments)} assignments.")
@@ -160,7 +163,7 @@ def weighted_rows(part: Contribution, weights: Array) -> Contribution:
 
 def assigned_product(
     posteriors: Sequence[Posterior],
-    assignments: Sequence[Mapping[CoupledSet, Assignment]],
+    assignments: Sequence[SiteSlots],
     order: Sequence[int],
     structure: Structure,
     divisions: Mapping[CoupledSet, Division] | None = None,
@@ -178,7 +181,7 @@ def assigned_product(
 
 def check_domain(
     posteriors: Sequence[Posterior],
-    assignments: Sequence[Mapping[CoupledSet, Assignment]],
+    assignments: Sequence[SiteSlots],
     totals: Mapping[str, Contribution],
     structure: Structure,
 ) -> None:
@@ -195,11 +198,7 @@ def check_domain(
 
 
 def blame(
-    posteriors: Sequence[Posterior],
-    assignments: Sequence[Mapping[CoupledSet, Assignment]],
-    structure: Structure,
-    name: str,
-    slot: int,
+    posteriors: Sequence[Posterior], assignments: Sequence[SiteSlots], structure: Structure, name: str, slot: int
 ) -> list[int]:
     """The posteriors whose contribution to a slot would leave the domain if all sites had the same.
 
@@ -210,9 +209,7 @@ def blame(
     return [int(site) for site in np.flatnonzero(~structure.families[name].contains_rows(extreme))]
 
 
-def row_in(
-    posterior: Posterior, assignment: Mapping[CoupledSet, Assignment], structure: Structure, name: str, slot: int
-) -> Array:
+def row_in(posterior: Posterior, assignment: SiteSlots, structure: Structure, name: str, slot: int) -> Array:
     """The contribution of a posterior to a slot."""
     sums = AssignedSums(structure)
     sums.add(posterior, assignment)
