@@ -119,5 +119,5 @@ def test_models_with_other_terms_or_families_are_compared_on_the_same_rows(rng):
 def test_models_without_a_likelihood_refuse(rng):
     model = db.LinearRegression("y", columns=COLUMNS, varying=("intercept",))
     data = lines(rng, 12)
-    with pytest.raises(NotCalibrated, match="vary between sites"):
+    with pytest.raises(NotCalibrated, match="no draws of coefficients that vary"):
         db.validate(model, [model.fit(data).posterior], data, leave_one_out=True)
