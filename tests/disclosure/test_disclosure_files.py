@@ -168,7 +168,7 @@ def test_preview_shows_what_the_file_says_and_its_status(run, draft, points):
     assert status == 0
     assert "smallest component" in shown
     assert "No rule is broken" in shown
-    assert "for your eyes" in run("preview a.posterior --data a.npy -o page.html")[2]
+    assert "for you only" in run("preview a.posterior --data a.npy -o page.html")[2]
     save(MODEL.fit(np.append(points, [[50.0]], axis=0), rng=3).posterior, "bad.posterior")
     np.save("bad.npy", np.append(points, [[50.0]], axis=0))
     three = db.GaussianMixture(3, 1, variance=1.0, prior_variance=100.0)
@@ -234,7 +234,7 @@ def test_data_are_compared_with_those_of_a_release_by_their_keyed_digest(run, dr
 
 
 def test_a_file_under_rules_is_judged_by_these_or_by_stricter_ones(run, draft, tmp_path):
-    assert "judged by them" in run("preview a.posterior --data a.npy --rules none")[2]
+    assert "which still apply" in run("preview a.posterior --data a.npy --rules none")[2]
     (tmp_path / "loose.toml").write_text("least_cell = 2\nleast_outcome = 2\n")
     (tmp_path / "strict.toml").write_text("least_observations = 200\n")
     assert run("preview a.posterior --data a.npy --rules loose.toml")[0] == 0
