@@ -85,47 +85,45 @@ def metrics_text(status: Status) -> str:
 
 
 def lines(status: Status) -> Iterator[str]:
-    members = status.get("members", {})
-    yield from gauge("decbayes_neighbours", "Neighbours that are linked.", [({}, len(status.get("neighbours", ())))])
-    behind = sum(bool(neighbour.get("behind")) for neighbour in status.get("neighbours", ()))
-    yield from gauge("decbayes_neighbours_behind", "Neighbours with another set of records.", [({}, behind)])
-    for name, about in (("waiting", "Own contribution is not published."), ("twin", "Another agent has this key.")):
-        yield from gauge(f"decbayes_{name}", about, [({}, int(bool(status.get(name))))])
-    approval = int(bool(status.get("awaiting_approval")))
-    yield from gauge("decbayes_awaiting_approval", "Own contribution awaits approval.", [({}, approval)])
-    yield from gauge("decbayes_store_failing", "The store fails.", [({}, int(bool(status.get("trouble"))))])
-    for key, about in (
-        ("observations", "Observations that a member has published."),
-        ("shards", "Shards that a member has published."),
-    ):
+    neighbours, members = status.get("neighbours", ()), status.get("members", {})
+    decisions, counted = status.get("decisions", {}), status.get("accounts", {})
+    numbers = {
+        "neighbours": ("Neighbours that are linked.", len(neighbours)),
+        "neighbours_behind": (
+            "Neighbours with another set of records.",
+            sum(bool(n.get("behind")) for n in neighbours),
+        ),
+        "waiting": ("Own contribution is not published.", bool(status.get("waiting"))),
+        "twin": ("Another agent has this key.", bool(status.get("twin"))),
+        "awaiting_approval": ("Own contribution awaits approval.", bool(status.get("awaiting_approval"))),
+        "store_failing": ("The store fails.", bool(status.get("trouble"))),
+        "seats": ("Seats that vote and count.", decisions.get("seats", 0)),
+        "revoked": ("This agent's key has no seat.", bool(status.get("revoked"))),
+        "counted_wrongly": ("Shards counted twice, or without a seat.", len(counted.get("wrong", ()))),
+    }
+    for name, (about, number) in numbers.items():
+        yield from gauge(name, about, [({}, int(number))])
+    for key in ("observations", "shards"):
         values = [({"member": name}, member[key]) for name, member in members.items() if key in member]
-        yield from gauge(f"decbayes_member_{key}", about, values)
-    decisions = status.get("decisions", {})
-    motions: Values = [({"state": state}, len(decisions.get(state, ()))) for state in ("settled", "pending")]
-    overruled = sum(motion.get("state") == "overruled" for motion in decisions.get("settled", ()))
-    motions.append(({"state": "overruled"}, overruled))
-    about = "What the group has decided, what it is deciding, and which decisions have no effect."
-    yield from gauge("decbayes_motions", about, motions)
-    yield from gauge("decbayes_seats", "Seats that vote and count.", [({}, decisions.get("seats", 0))])
-    yield from gauge("decbayes_revoked", "This agent's key has no seat.", [({}, int(bool(status.get("revoked"))))])
-    counted = status.get("accounts", {})
-    named = ("sums",) if "in_sums" in counted else ("prior", "records")
-    places: Values = [({"place": place}, counted.get(f"in_{place}", 0)) for place in named]
-    yield from gauge("decbayes_observations", "What the posterior counts.", places)
-    wrong = len(counted.get("wrong", ()))
-    yield from gauge("decbayes_counted_wrongly", "Shards counted twice, or without a seat.", [({}, wrong)])
+        yield from gauge(f"member_{key}", f"{key.capitalize()} that a member has published.", values)
+    motions = {state: len(decisions.get(state, ())) for state in ("settled", "pending")}
+    motions["overruled"] = sum(motion.get("state") == "overruled" for motion in decisions.get("settled", ()))
+    yield from gauge("motions", "Motions by state.", [({"state": state}, count) for state, count in motions.items()])
+    places = ("sums",) if "in_sums" in counted else ("prior", "records")
+    sums: Values = [({"place": place}, counted.get(f"in_{place}", 0)) for place in places]
+    yield from gauge("observations", "What the posterior counts.", sums)
     flags: Values = [({"member": name}, len(member.get("flags", ()))) for name, member in members.items()]
-    yield from gauge("decbayes_member_flags", "What stands out about a member.", flags)
+    yield from gauge("member_flags", "What stands out about a member.", flags)
     refused: Values = [({"reason": reason}, count) for reason, count in status.get("refused", {}).items()]
-    yield from gauge("decbayes_refused_total", "Messages and records that were refused.", refused, kind="counter")
+    yield from gauge("refused_total", "Messages and records that were refused.", refused, kind="counter")
 
 
 def gauge(name: str, about: str, values: Values, *, kind: str = "gauge") -> Iterator[str]:
-    yield f"# HELP {name} {about}"
-    yield f"# TYPE {name} {kind}"
+    yield f"# HELP decbayes_{name} {about}"
+    yield f"# TYPE decbayes_{name} {kind}"
     for labels, value in values:
         text = ",".join(f'{key}="{escaped(label)}"' for key, label in labels.items())
-        yield f"{name}{{{text}}} {value}" if text else f"{name} {value}"
+        yield f"decbayes_{name}{{{text}}} {value}" if text else f"decbayes_{name} {value}"
 
 
 def escaped(label: str) -> str:
