@@ -339,7 +339,7 @@ def test_pictures_show_data_of_the_mixtures_dimension(rng):
     with pytest.raises(InvalidData, match=r"shape \(4, 3\)"):
         db.plot.mixture(posterior, np.ones((4, 3)))
     for pair in ((0, 5), (1, 1), (0, -1), (0, 1, 0)):
-        with pytest.raises(ValueError, match="two of the 2"):
+        with pytest.raises(ValueError, match="must be two of 2"):
             db.plot.mixture(posterior, dimensions=pair)
     with pytest.raises(StructureMismatch, match="not of a mixture"):
         db.plot.mixture(db.Posterior.of_prior(MODELS["features"].structure))
