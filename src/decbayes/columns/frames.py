@@ -61,6 +61,17 @@ def values_in(frame: Any, name: str) -> Raw:
     return np.asarray(values)
 
 
+def by_name(data: Any, names: Sequence[str]) -> Any:
+    """A frame's columns with these names, in this order, as a matrix; other data, and frames without names, as is."""
+    if not names or hasattr(data, "tocsr") or not is_frame(data):
+        return data
+    if not all(isinstance(key, str) for key in keys_in(data)):
+        return data
+    if lacking := sorted(set(names) - set(names_in(data))):
+        raise InvalidData(f"The data lack {len(lacking)} of the model's {len(names)} columns: {some(lacking)}.")
+    return np.column_stack([values_in(data, name) for name in names])
+
+
 def rows_in(frame: Any) -> int:
     """The number of rows of a frame."""
     return len(values_in(frame, names_in(frame)[0]))

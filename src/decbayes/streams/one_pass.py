@@ -65,7 +65,7 @@ def sequential(
     for chunk in chunks:
         model = model.for_data(chunk)
         first = FirstPoints(model, random) if first is None else first
-        points = as_points(chunk, model.dimension)
+        points = as_points(chunk, model.dimension, columns=model.columns)
         if stream is None:
             points = first.add(points)
             stream = Stream(model, first.posterior, concentration, random) if len(first) == FIRST else None

@@ -1,6 +1,6 @@
 """Points in R^D, checked on input, in memory or in files."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
 from typing import Any, Protocol, TypeVar, cast
 
@@ -28,11 +28,15 @@ BLOCK = 12 * 320
 MOST_ROUNDING = 1e-2
 
 
-def as_points(data: Any, dimension: int, *, unseen: bool = False) -> Array:
+def as_points(data: Any, dimension: int, *, unseen: bool = False, columns: Sequence[str] = ()) -> Array:
     """Check points and return a finite (N, D) matrix; a vector is N points of one dimension.
 
-    With `unseen`, NaN marks components that were not observed.
+    With `unseen`, NaN marks components that were not observed. A frame gives the `columns` with these names, in order.
     """
+    if columns and not isinstance(data, np.ndarray):
+        from decbayes.columns.frames import by_name  # topics do without
+
+        data = by_name(data, columns)
     points = as_numbers(data)
     if points.ndim == 1 and (dimension == 1 or not points.size):
         points = points.reshape(-1, dimension)

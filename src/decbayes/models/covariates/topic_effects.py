@@ -254,7 +254,7 @@ def effects(
     plan = Plan.of(posterior.digest, frame, formula, columns) if given is None else given.plan
     if given is not None and formula and Plan.of(posterior.digest, frame, formula, given.plan.columns) != plan:
         raise StructureMismatch(f"The others look at '{' + '.join(plan.terms)}'. Leave the formula out.")
-    counts = checked_matrix(data, len(model.vocabulary))
+    counts = checked_matrix(model.opened(data), len(model.vocabulary))
     if rows_in(frame) != counts.shape[0]:
         raise InvalidData(f"There are {rows_in(frame):,} rows of covariates and {counts.shape[0]:,} documents.")
     topics = np.ascontiguousarray(posterior.mean("topics").T)

@@ -49,7 +49,7 @@ def gibbs(
         raise ValueError("The Gibbs sampler is for mixtures of known variance: give the model a `variance`.")
     check_whole(1, components=model.components)
     likelihood, model = KnownVariance(float(model.variance)), model.for_data(data)
-    points, prior = as_points(data, model.dimension), model.structure.prior
+    points, prior = as_points(data, model.dimension, columns=model.columns), model.structure.prior
     chain = Chain(prior["weights"], prior["components"], likelihood)
     random = generator(rng)
     weights, means = chain.first(random)

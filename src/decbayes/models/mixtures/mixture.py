@@ -89,7 +89,7 @@ class Mixture(Clusters, OfPoints):  # in this order: `Clusters` has an `ascent` 
 
     def points(self, data: Any, *, unseen: bool = False) -> Array:
         emissions = self.emissions
-        points = as_points(data, self.dimension, unseen=unseen or emissions.may_miss)
+        points = as_points(data, self.dimension, unseen=unseen or emissions.may_miss, columns=self.columns)
         emissions.check(points, self.columns)
         return points
 

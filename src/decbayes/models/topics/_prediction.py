@@ -31,13 +31,13 @@ class Predicting(OfTexts):
     def assign(self, posterior: Posterior, data: Any) -> Array:
         """(documents, topics): the expected share of each topic in each document, given the posterior's topics."""
         check_structure(posterior, self.structure_for(posterior), "posterior")
-        counts = as_counts(data, len(self.vocabulary))
+        counts = as_counts(self.opened(data), len(self.vocabulary))
         gamma, _ = self._predict(posterior, counts)
         return np.asarray(gamma / gamma.sum(axis=1, keepdims=True))
 
     def responsibilities(self, posterior: Posterior, data: Any) -> tuple[Array, Array]:
         """The probability of each topic for each distinct word of a document, and how often the word occurs there."""
-        counts = as_counts(data, len(self.vocabulary))
+        counts = as_counts(self.opened(data), len(self.vocabulary))
         shares = self.assign(posterior, counts)
         topics, part = topics_at(posterior, counts), counts.part(slice(0, len(counts)))
         joint = shares[part.rows()] * (topics.alpha / topics.totals)[part.columns]
@@ -50,8 +50,8 @@ class Predicting(OfTexts):
         """
         if held is None:
             check_structure(posterior, self.structure_for(posterior), "posterior")
-            return self._predict(posterior, as_counts(data, len(self.vocabulary)))[1]
-        shares, counts = self.assign(posterior, data), as_counts(held, len(self.vocabulary))
+            return self._predict(posterior, as_counts(self.opened(data), len(self.vocabulary)))[1]
+        shares, counts = self.assign(posterior, data), as_counts(self.opened(held), len(self.vocabulary))
         if len(shares) != len(counts):
             raise InvalidData(f"{len(shares)} documents are observed, but words of {len(counts)} are held out.")
         if not counts.tokens:
@@ -60,7 +60,7 @@ class Predicting(OfTexts):
 
     def taken(self, data: Any, rows: NDArray[np.intp]) -> Any:
         """Selected documents; dense ones become a sparse matrix, which marks them as counts."""
-        return super().taken(data if issparse(data) else checked_matrix(data, len(self.vocabulary)), rows)
+        return super().taken(data if issparse(data) else checked_matrix(self.opened(data), len(self.vocabulary)), rows)
 
     def document_prior_of(self, posterior: Posterior) -> Array:
         """(topics,): α of each topic in a document, as given or as the posterior has learned it."""
@@ -72,7 +72,7 @@ class Predicting(OfTexts):
 
     def units(self, data: Any, held: Any = None) -> Array:
         """The number of words, or of held-out words, in each document."""
-        counts = as_counts(data if held is None else held, len(self.vocabulary))
+        counts = as_counts(self.opened(data if held is None else held), len(self.vocabulary))
         return np.concatenate([np.zeros(0), *(counts.part(span).tokens() for span in counts.blocks())])
 
     def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
@@ -99,7 +99,7 @@ class Predicting(OfTexts):
         steps = Steps(prior, PREDICTION_TOLERANCE, PREDICTION_STEPS)
         infer = Inference(Topics(np.ascontiguousarray(alpha.T), alpha.sum(axis=1)), steps)
         names = tuple(f"topic_{k}" for k in range(len(alpha)))
-        return Transform(names, lambda data: infer(checked_matrix(data, words)), known=tokens_of)
+        return Transform(names, lambda data: infer(checked_matrix(self.opened(data), words)), known=tokens_of)
 
     def _predict(self, posterior: Posterior, counts: Counts) -> tuple[Array, Array]:
         """γ of each document and its part of the bound, given the posterior's topics."""

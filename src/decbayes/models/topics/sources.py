@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, issparse
 
 from decbayes.base.arguments import Above
 from decbayes.errors import InvalidData
@@ -28,6 +28,7 @@ from decbayes.inputs.texts import (
     without_standard_input,
 )
 from decbayes.inputs.word_lists import Vocabulary, read_vocabulary
+from decbayes.models.core.counts import Counts
 from decbayes.models.core.model import Model, ignore, split_names
 from decbayes.models.core.persons import Persons
 from decbayes.models.core.settings import Number
@@ -112,6 +113,15 @@ class OfTexts(Model):
         documents = read_documents(text_source(path, columns, **reading_options), self.vocabulary, recipe=self.recipe)
         report_reading(documents, UNKNOWN, self.recipe, report)
         return documents.counts
+
+    def opened(self, data: Any) -> Any:
+        """Counts, read from a file if a path is given; of a frame, the columns that are called like the words."""
+        counts = super().opened(data)
+        if isinstance(counts, Counts | np.ndarray) or issparse(counts):
+            return counts
+        from decbayes.columns.frames import by_name  # few have frames of counts
+
+        return by_name(counts, self.vocabulary)
 
     def persons(
         self,
