@@ -139,7 +139,7 @@ def test_what_sums_cannot_settle_is_said(rng, tmp_path):
     columns = db.columns.declared({"visits": "count", "days": "real", "died": "yes/no", "old": "yes/no"})
     for rows, model, formula, said in (
         ({}, db.SurvivalRegression, FORMULA, "no counts of Surv"),
-        ({"Surv(days, died)": Events((9.0, 1.0))}, db.SurvivalRegression, FORMULA, "No site has as many"),
+        ({"Surv(days, died)": Events((9.0, 1.0))}, db.SurvivalRegression, FORMULA, "No site has enough events"),
         ({}, db.NegativeBinomialRegression, "visits ~ old", "no sums for the dispersion"),
         ({"Dispersion(visits)": Dispersion((-1.0, 2.0))}, db.NegativeBinomialRegression, "visits ~ old", "no more"),
     ):

@@ -312,7 +312,7 @@ def test_a_fit_that_was_interrupted_ends_with_the_same_broadcast(rng):
     model = db.LogisticRegression("y", columns={"y": "yes/no", "x": "real"})
     frame = {"x": rng.normal(size=40), "y": rng.random(40) < 0.3}
     left = Unfinished(model.fit(frame).posterior, 3, 0)
-    resumed = fit_or_resume(model, frame, left, 0, left.counted(lambda _: None))
+    resumed = fit_or_resume(model, frame, left, 0, left.recorder(lambda _: None))
     assert resumed.posterior == model.fit_site(frame).posterior != model.fit(frame).posterior
 
 
