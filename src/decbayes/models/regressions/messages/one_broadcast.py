@@ -4,8 +4,8 @@ A site's message is a quadratic, its likelihood expanded around its own estimate
 estimate, which the site does not know. Three things help:
 
 - The *anchor*: a site fits with a prior that it removes again, so that small sites expand around moderate slopes.
-- *Recentring*: a quadratic contains the scatter of rows, Σ w x xᵀ, and the residuals of their outcomes. A merge reads it
-  as rows with normally distributed x, and computes their contribution at the joint posterior.
+- *Recentring*: a quadratic contains the scatter of rows, Σ w x xᵀ, and the residuals of their outcomes. A merge reads
+  it as rows with normally distributed x, and computes their contribution at the joint posterior.
 - A *forecast* of the distance of the merge from one fit of all rows: about as far as recentring has moved it.
 """
 
