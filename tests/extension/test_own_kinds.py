@@ -143,6 +143,11 @@ def test_a_report_and_a_drawing_show_it(own, tmp_path):
     assert {"stay", "delay"} <= set(titles)
 
 
+def test_a_kind_needs_a_name():
+    with pytest.raises(TypeError, match="Nameless needs a name"):
+        db.columns.register(type("Nameless", (db.columns.Column,), {}))
+
+
 def test_names_must_be_new_and_kinds_must_be_columns():
     class Gaussian(db.columns.Gaussian):
         pass

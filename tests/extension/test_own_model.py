@@ -228,3 +228,22 @@ def test_a_registration_alone_reaches_the_command_line(tmp_path):
     assert run_outside(tmp_path, line)[0] == [2]
     statuses, lost = run_outside(tmp_path, line, extensions="nowhere")
     assert (statuses, "PYTHONPATH" in lost.stderr, "Traceback" in lost.stderr) == ([1], True, False)
+
+
+@pytest.mark.parametrize(
+    ("method", "returned"),
+    [
+        ("features", lambda points: points),
+        ("features", lambda points: points.tolist()),
+        ("coefficients", lambda natural: np.ones((len(natural), natural.shape[1] + 1))),
+        ("contribution", lambda sums: sums[:, :1]),
+        ("log_predictive", lambda natural, points: np.zeros((len(points), 1))),
+    ],
+)
+def test_a_likelihood_that_returns_another_shape_is_refused_with_the_right_one(mixture, rng, method, returned):
+    """NumPy stretches a column over all parameters, and the fit would be wrong without a word."""
+    likelihood = mixture(components=2, dimension=2).likelihood
+    clumsy = type("Clumsy", (type(likelihood),), {method: lambda self, *given: returned(*given)})()
+    model = type("ClumsyTimes", (mixture,), {"likelihood": property(lambda self: clumsy)})
+    with pytest.raises(db.errors.InvalidStructure, match=rf"Clumsy\.{method} (must|returns)"):
+        model(components=2, dimension=2).fit(times(rng, 60), rng=rng)

@@ -8,6 +8,7 @@ import pytest
 
 import decbayes as db
 from decbayes.cli import main
+from decbayes.extending import Solution
 from decbayes.merging.base.problem import SOLVERS
 
 MODEL = db.GaussianMixture(3, 1, variance=0.25, prior_variance=100.0)
@@ -66,3 +67,27 @@ def test_a_name_belongs_to_one_class_and_unknown_ones_are_refused(in_order, site
     with pytest.raises(TypeError, match=r"inorder.*not 'nearest'"):
         db.merge(sites[1], solver="nearest")
     assert db.solvers.register(in_order) is in_order
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (lambda problem: None, "Clumsy.solve must return a db.extending.Solution, not NoneType"),
+        (lambda problem: (np.arange(problem.components),) * (problem.sites - 1), "not tuple"),
+        (lambda problem: Solution((np.arange(problem.components),) * (problem.sites - 1), (), "none"), "of each site"),
+        (
+            lambda problem: Solution((np.arange(problem.components) - 1,) * problem.sites, (), "none"),
+            "from 0 to",
+        ),
+        (
+            lambda problem: Solution((np.arange(problem.components) + 1,) * problem.sites, (), "none"),
+            "from 0 to",
+        ),
+    ],
+)
+@pytest.mark.parametrize("one_to_one", [True, False])
+def test_an_answer_that_is_no_solution_is_refused_with_what_it_should_be(sites, answer, message, one_to_one):
+    """Slot −1 would be the last one without a word."""
+    solve = {"solve": lambda self, problem: answer(problem), "one_to_one": one_to_one}
+    with pytest.raises((TypeError, ValueError), match=message):
+        db.merge(sites[1], solver=type("Clumsy", (), solve)())

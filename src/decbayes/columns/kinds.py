@@ -387,6 +387,8 @@ def register(kind: Kind) -> Kind:
     """
     if not isinstance(kind, type) or not issubclass(kind, Column):
         raise TypeError(f"register takes a class that is a decbayes.columns.Column, not {kind!r}.")
+    if not isinstance(getattr(kind, "kind", None), str):
+        raise TypeError(f'{kind.__name__} needs a name: kind = "…".')
     if kind.kind in SHIPPED:
         raise ValueError(f"decbayes ships a kind of column {kind.kind!r}; choose another name.")
     KINDS[kind.kind] = kind

@@ -24,7 +24,17 @@ from decbayes.merging.base.coupled import (
     reordered,
 )
 from decbayes.merging.base.lineage import check_followed
-from decbayes.merging.base.problem import STRENGTH, Decided, Number, OnMatch, Problem, Solution, Solver, checked_solver
+from decbayes.merging.base.problem import (
+    STRENGTH,
+    Decided,
+    Number,
+    OnMatch,
+    Problem,
+    Solution,
+    Solver,
+    checked_solver,
+    solved,
+)
 from decbayes.merging.base.recentring import recentred
 from decbayes.merging.grouping.default_number import alike_in, default_number
 from decbayes.merging.grouping.grouping import Grouping, countable, is_large
@@ -228,7 +238,7 @@ def solve_canonically(task: Task, coupled: CoupledSet, structure: Structure) -> 
     if getattr(chosen, "one_to_one", True):
         solution = solve_one_to_one(in_order, coupled, components, structure, chosen, task.progress)
     else:
-        solution = chosen.solve(loaded_from(in_order, problem))
+        solution = solved(chosen, loaded_from(in_order, problem), [*map(len, components)])
     relabelled = [
         in_places(component, slots_of) for component, slots_of in zip(components, solution.slots, strict=True)
     ]
@@ -268,12 +278,15 @@ def solve_one_to_one(
             f"{most} slots are needed. Grouping(), the default, merges into fewer."
         )
     orders = [order if len(order) == slots else np.append(order, np.arange(len(order), slots)) for order in components]
-    problem = coupled_problem(all_padded(posteriors, structure), coupled, structure, orders)
+    problem, sizes = (
+        coupled_problem(all_padded(posteriors, structure), coupled, structure, orders),
+        [slots] * len(orders),
+    )
     if problem.two_sided and not getattr(solver, "two_sided", False):
         # Without these factors, J is not that of the merge.
-        solution = replace(solver.solve(replace(problem.one_sided, progress=progress)), objective=())
+        solution = replace(solved(solver, replace(problem.one_sided, progress=progress), sizes), objective=())
     else:
-        solution = solver.solve(replace(problem, progress=progress))
+        solution = solved(solver, replace(problem, progress=progress), sizes)
     pairs = zip(solution.slots, components, strict=True)
     return replace(solution, slots=tuple(slots_of[: len(order)] for slots_of, order in pairs))
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from decbayes.base.arguments import some
 from decbayes.base.registering import Registry
 from decbayes.families import Array, Family
 from decbayes.families.rows import Rows
@@ -195,6 +196,20 @@ class Solver(Protocol):
     """
 
     def solve(self, problem: Problem) -> Solution: ...
+
+
+def solved(solver: Solver, problem: Problem, sizes: Sequence[int]) -> Solution:
+    """What a solver answers; refused if it is not a slot for each component of each site, `sizes` of them."""
+    solution = solver.solve(problem)
+    wrong = f"{type(solver).__name__}.solve must return a db.extending.Solution"
+    if not isinstance(solution, Solution):
+        raise TypeError(f"{wrong}, not {type(solution).__name__}.")
+    if [len(slots) for slots in solution.slots] != [*sizes]:
+        raise ValueError(f"{wrong} with the slot of each component of each site: {some([*map(str, sizes)])}.")
+    given = np.concatenate(solution.slots)
+    if given.min(initial=0) < 0 or given.max(initial=0) >= problem.components:
+        raise ValueError(f"{wrong} whose slots are numbers from 0 to {problem.components - 1}.")
+    return solution
 
 
 def forbid_undefined(gain: Array) -> Array:

@@ -13,8 +13,9 @@ from decbayes.errors import CannotDraw, InvalidData
 from decbayes.families import Array, Contribution, Family, Weights, dense
 from decbayes.models.core.information import Tally
 from decbayes.models.core.points import check_rounding
+from decbayes.models.core.settings import is_ours
 from decbayes.models.likelihoods.columnwise import Columnwise
-from decbayes.models.likelihoods.likelihood import Likelihood, counts_of, largest_contribution
+from decbayes.models.likelihoods.likelihood import Likelihood, check_likelihood, counts_of, largest_contribution
 
 Natural = dict[str, Array]
 
@@ -71,6 +72,8 @@ class Emissions:
         for part in self.parts:
             if isinstance(part.likelihood, Columnwise):
                 check_columns(part.likelihood, part.of(points), [column_name(names, place) for place in part.places])
+            elif not is_ours(type(part.likelihood)) and len(points):
+                check_likelihood(part.likelihood, part.prior, part.of(points)[:1])
 
     def features(self, points: Array) -> Array:
         """(N, p): the features of all parts; the last one is 1."""

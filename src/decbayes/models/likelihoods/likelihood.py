@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammaln
 
+from decbayes.errors import InvalidStructure
 from decbayes.families import Array, Family, IsotropicGaussian, IsotropicNormalGamma, MeanAndPrecision, NormalWishart
 from decbayes.families.gaussians.gaussian import square_side
 from decbayes.families.matrices import flat, folded, mirrored, upper_products
@@ -46,6 +47,27 @@ class Likelihood(Protocol):
 
     def log_predictive(self, natural: Array, points: Array) -> Array:
         """(N, K): log ∫ p(x_n | θ_k) q(θ_k) dθ_k; NaN marks unobserved dimensions of x."""
+
+
+def check_likelihood(likelihood: Likelihood, prior: Array, points: Array) -> None:
+    """Refuse somebody's own likelihood if a method returns another shape: NumPy may stretch it without a word."""
+    some = 7  # components: another number than those of points and features
+    natural, features = np.tile(prior, (some, 1)), likelihood.features(points)
+    if not isinstance(features, np.ndarray) or features.shape[:-1] != (len(points),) or (features[:, -1] != 1.0).any():
+        raise InvalidStructure(
+            f"{type(likelihood).__name__}.features must return an array, one row per point, whose last column is 1."
+        )
+    side = features.shape[1]
+    for method, returned, shape in (
+        ("coefficients", likelihood.coefficients(natural), (side, some)),
+        ("contribution", likelihood.contribution(np.tile(features[:1], (some, 1))), natural.shape),
+        ("log_predictive", likelihood.log_predictive(natural, points), (len(points), some)),
+    ):
+        if np.shape(returned) != shape:
+            raise InvalidStructure(
+                f"{type(likelihood).__name__}.{method} returns the shape {np.shape(returned)}, not {shape} where there "
+                f"are {len(points)} points, {some} components and {side} features."
+            )
 
 
 @dataclass(frozen=True)
