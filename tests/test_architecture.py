@@ -163,8 +163,8 @@ MOST_FILES = 16
 
 @cache
 def used_in(path):
-    """What a file imports, and the names that it calls."""
-    imported, called = set(), set()
+    """What a file imports, the names that it calls, and those of its classes."""
+    imported, called, classes = set(), set(), []
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.module:
             imported |= {f"{node.module}.{a.name}" if is_file(node.module, a.name) else node.module for a in node.names}
@@ -172,7 +172,9 @@ def used_in(path):
             imported |= {alias.name for alias in node.names}
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             called.add(node.func.id)
-    return imported, called
+        elif isinstance(node, ast.ClassDef):
+            classes.append(node.name)
+    return imported, called, classes
 
 
 def is_file(module, name):
@@ -231,7 +233,7 @@ def test_rooms_of_a_part_import_only_downward(room):
 
 def test_the_protocol_does_no_input_or_output():
     for path in sorted((SOURCE / "network" / "protocol").rglob("*.py")):
-        imported, called = used_in(path)
+        imported, called, _ = used_in(path)
         forbidden = INPUT_AND_OUTPUT if path.parent.name == "group" else INPUT_AND_OUTPUT | FILES
         reached = {name.split(".")[0] for name in imported} & forbidden | called & {"open", "print", "input"}
         assert not reached, f"{path.relative_to(SOURCE)} uses {reached}"
@@ -302,18 +304,13 @@ def test_importing_takes_a_small_part_of_what_numpy_takes():
 
 def test_no_class_name_has_three_meanings():
     """Twice may be: a model and its scikit-learn estimator, a value and its view."""
-    classes = [
-        node.name
-        for path in SOURCE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ClassDef)
-    ]
+    classes = [name for path in SOURCE.rglob("*.py") for name in used_in(path)[2]]
     assert {name for name, times in Counter(classes).items() if times > 2} == set()
 
 
 def test_nothing_can_execute_what_it_reads():
     for path in sorted(SOURCE.rglob("*.py")):
-        imported, called = used_in(path)
+        imported, called, _ = used_in(path)
         assert not imported & {"pickle", "marshal", "shelve", "dill", "cloudpickle"}, path
         assert not called & {"eval", "exec"}, path
 
