@@ -130,7 +130,7 @@ def test_unlike_sites_are_found(rng):
 
 
 def test_states_are_compared(rng):
-    model = db.HiddenMarkov(2, columns={"x": "real"})
+    model = db.HiddenMarkov(2, columns={"x": "real"}, ascent=db.Ascent(restarts=1))
 
     def site(shift):
         paths = [np.cumsum(rng.random(20) < 0.2) % 2 for _ in range(3)]
