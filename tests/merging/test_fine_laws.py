@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.integrate import trapezoid
 from scipy.stats import f as f_distribution
-from scipy.stats import norm, poisson
+from scipy.stats import gamma, norm, poisson
 from structures import topics
 
 import decbayes as db
@@ -321,6 +321,15 @@ def test_all_pairs_of_equal_slots_are_near_duplicates():
 
 def test_what_was_not_checked_is_a_note():
     assert not NOT_LOOKED_AT.is_warning
+
+
+def test_a_simulated_mean_may_be_two_errors_larger():
+    """Then the spread is a gamma variable with that mean; a mean that is known exactly leaves the probability."""
+    spread, mean, shape = np.array([2.0, 9.0]), 3.0, 2.5
+    known = Chance(np.full(2, mean), np.full(2, shape), np.full(2, 1e9))
+    np.testing.assert_array_equal(known.at_most(spread), known.probability(spread))
+    expected = gamma(shape, scale=1.2 * mean / shape).sf(spread)
+    np.testing.assert_allclose(replace(known, error=0.1).at_most(spread), expected, rtol=1e-6)
 
 
 def test_how_far_sites_differ_by_chance_has_the_f_distribution_of_scipy():

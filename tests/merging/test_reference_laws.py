@@ -209,6 +209,16 @@ def test_a_search_starts_from_the_best_change_of_single_components(rng):
         assert {tuple(current.tolist()), tuple(best.tolist())} <= starts
 
 
+def test_of_six_states_the_best_of_all_permutations_is_taken_where_a_search_ends_elsewhere():
+    missed = 0
+    for seed in range(25):
+        match, orders = matched(np.random.default_rng(seed), 6), np.array(all_orders(6))
+        best = match.values(orders).max()
+        assert match.value(match.best(None, np.random.default_rng(0))) == pytest.approx(best)
+        missed += match.value(match.searched(None, np.random.default_rng(0))) < best - 1e-9
+    assert missed > 2
+
+
 @pytest.mark.parametrize(("states", "starts"), [(16, 8), (17, 4)])
 def test_up_to_sixteen_states_are_also_searched_from_four_random_orders(states, starts, rng):
     assert len(matched(rng, states).starts(rng.permutation(states), rng)) == starts

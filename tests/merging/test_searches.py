@@ -466,6 +466,10 @@ class TestGrouping:
         for wrong in ({"escapes": -1}, {"passes": -1}, {"passes": 1.5}):
             with pytest.raises((TypeError, ValueError)):
                 db.solvers.Grouping(**wrong)
+        for solver in (db.solvers.Matching, db.solvers.Quadratic):
+            for wrong in ({"seed": -1}, {"seed": 0.5}, {"restarts": -1}):
+                with pytest.raises((TypeError, ValueError)):
+                    solver(**wrong)
 
     def test_a_prior_that_tells_slots_apart_keeps_them_in_their_places(self, rng):
         informed = topics(4, WORDS).with_prior({"topics": 30.0 * TRUTH - 1.0 + 0.05})

@@ -10,7 +10,7 @@ from decbayes.cli.shared.unfinished import Unfinished, fit_or_resume
 from decbayes.models.core.ascent import FitInterrupted
 from decbayes.models.regressions.messages.doubts import of_values
 from decbayes.models.regressions.messages.first_broadcasts import FirstBroadcasts
-from decbayes.models.regressions.messages.one_broadcast import Quadratic
+from decbayes.models.regressions.messages.one_broadcast import Quadratic, anchor_of, marked
 
 COEFFICIENTS = "coefficients"
 
@@ -419,3 +419,13 @@ def test_sites_say_which_categories_they_lack_also_if_others_are_compared_with_i
     assert said(frame[which] != "a") == [f"No row is in the reference category of {which}."]
     (without,) = said(frame[which] != "b")
     assert f"{which}=b" in without
+
+
+def test_first_broadcasts_are_marked_as_in_files_that_have_been_sent(rng):
+    """Multiples of 2⁻¹⁴ and (401 + anchor) / 1024 of one: later versions read the same mark."""
+    shift = (np.array([7, -3, 100]) + (401 + 5) / 1024) * 2.0**-14
+    assert anchor_of(Quadratic(shift, np.eye(3))) == 5
+    given = np.append(rng.normal(size=3), 0.0)
+    sent = marked(Quadratic(given, np.eye(4)), 5).shift
+    np.testing.assert_allclose(sent * 2.0**14 % 1.0, [406 / 1024] * 3 + [0.0])
+    np.testing.assert_allclose(sent, given, atol=2.0**-14)

@@ -215,7 +215,7 @@ def simulated_shard(setting: Setting, parameters: dict[str, Any], site: int, rng
         shares = (evidence + LEAST_EVIDENCE) / (evidence + LEAST_EVIDENCE).sum()
         parameters = {**parameters, weights[0]: shares}
     elif not weights and exclusive(setting):
-        present = np.flatnonzero(evidence >= max(PRESENT * evidence.sum(), evidence.min()))
+        present = np.flatnonzero(evidence >= PRESENT * evidence.sum())
         structure = structure.with_components(len(present))
         parameters = {name: rows_of(family, parameters[name], present) for name, family in setting.families.items()}
     return drawn_data(setting.of_structure(structure), parameters, size, rng, options)
