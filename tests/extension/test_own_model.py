@@ -247,3 +247,9 @@ def test_a_likelihood_that_returns_another_shape_is_refused_with_the_right_one(m
     model = type("ClumsyTimes", (mixture,), {"likelihood": property(lambda self: clumsy)})
     with pytest.raises(db.errors.InvalidStructure, match=rf"Clumsy\.{method} (must|returns)"):
         model(components=2, dimension=2).fit(times(rng, 60), rng=rng)
+
+
+def test_a_model_without_all_it_needs_is_refused_when_it_is_registered():
+    half = type("Half", (db.extending.Model,), {"fit": lambda self, data: None})
+    with pytest.raises(TypeError, match="Half needs assign, described, log_predictive as well"):
+        db.register(half)

@@ -63,6 +63,8 @@ def name_of(model: type[Model]) -> str:
     """The name of a model from outside the package."""
     if not isinstance(model, type) or not issubclass(model, Model):
         raise TypeError(f"register takes a class that is a decbayes.extending.Model, not {model!r}.")
+    if lacking := sorted(getattr(model, "__abstractmethods__", ())):
+        raise TypeError(f"{model.__name__} needs {', '.join(lacking)} as well.")
     if model.__name__ in SHIPPED:
         raise ValueError(f"decbayes ships a model named {model.__name__}; choose another name.")
     return model.__name__
