@@ -61,6 +61,13 @@ def test_no_step_shows_fewer_events_than_rules_allow(rng):
         assert at_risk == float(f"{frame['days'].sum():.3g}")
 
 
+def test_the_last_events_of_a_site_are_not_listed_and_the_text_does_not_count_them():
+    """Thirteen events in steps of five: three remain, and saying that there are ten would be false."""
+    times = np.arange(1.0, 14.0)
+    events = Events.of(times, np.ones(13), np.arange(13), 91.0, least=5)
+    assert events.text().startswith("at least 10 events; ")
+
+
 def test_events_of_one_person_are_no_group(rng):
     times, events = np.arange(1.0, 41.0), np.ones(40)
     alone, several = np.zeros(40), np.arange(40) // 4

@@ -122,7 +122,7 @@ class Events(Sums):
 
     def text(self) -> str:
         cuts = ", ".join(f"{cut:g}" for cut in self.cuts) or "none (constant hazard, since a site has few events)"
-        return f"{self.total:,} events; cuts {cuts}; rate {self.rate:g}"
+        return f"at least {self.total:,} events; cuts {cuts}; rate {self.rate:g}"
 
 
 @dataclass(frozen=True)
