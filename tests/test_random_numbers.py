@@ -118,3 +118,15 @@ def test_a_refinement_needs_none_unless_it_restarts():
     without = db.refine(MIXTURE, SHARDS, FITTED, rounds=2).merged
     assert without == db.refine(MIXTURE, SHARDS, FITTED, rounds=2, rng=5).merged
     assert db.refine(MIXTURE, SHARDS, FITTED, rounds=2, schedule="parallel").converged in (True, False)
+
+
+def test_a_seed_may_be_larger_than_any_integer_of_numpy():
+    first, second = (MIXTURE.fit(POINTS, rng=2**70).posterior for _ in range(2))
+    assert first == second
+
+
+def test_rounds_and_formulas_that_cannot_be_are_refused_by_name():
+    with pytest.raises(ValueError, match="rounds must be an integer of at least 0, not -1"):
+        db.refine(MIXTURE, SHARDS, FITTED, rounds=-1, rng=0)
+    with pytest.raises(db.errors.InvalidStructure, match="A formula is a string, .* not int"):
+        db.LinearRegression.from_frame({"y": [1.0, 2.0, 3.0], "x": [1.0, 2.0, 4.0]}, 3)

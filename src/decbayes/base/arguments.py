@@ -37,7 +37,7 @@ def generator(rng: Seed | None) -> np.random.Generator:
     """The generator, or one with this seed, for results that depend on random numbers."""
     if rng is None:
         raise TypeError("rng is needed, as this depends on random numbers: rng=0, or a numpy.random.Generator.")
-    if is_number(rng):
+    if is_number(rng) or isinstance(rng, Integral):  # seeds may be larger than NumPy's integers
         check_whole(0, rng=rng)
     else:
         check_kind(np.random.Generator, rng=rng)

@@ -139,7 +139,8 @@ def refine(
     True
     """
     random = given_generator(rng)
-    check_whole(0, most=most if rounds is None else rounds, restarts=restarts, extrapolate=extrapolate)
+    limit = {"most": most} if rounds is None else {"rounds": rounds}
+    check_whole(0, **limit, restarts=restarts, extrapolate=extrapolate)
     if not is_number(tolerance) or not tolerance >= 0:
         raise ValueError(f"tolerance must be a number of standard deviations, at least 0; not {tolerance!r}.")
     data, fitted = tuple(shards), tuple(posteriors)

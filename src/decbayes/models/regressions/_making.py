@@ -207,6 +207,8 @@ def formula_settings(model: Any, formula: str, names: Sequence[str], settings: A
 
 def formula_for(model: Any, formula: str, names: Iterable[str]) -> tuple[Formula, dict[str, str]]:
     """A parsed formula, and the settings that its left side names."""
+    if not isinstance(formula, str):
+        raise InvalidStructure(f"A formula is a string, such as 'target ~ term + term'; not {type(formula).__name__}.")
     left, sign, right = formula.partition("~")
     target, named = model.left_side(left.strip()) if sign else (left, {})
     others = [name for name in names if name not in named.values()]
