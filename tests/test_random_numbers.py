@@ -128,5 +128,5 @@ def test_a_seed_may_be_larger_than_any_integer_of_numpy():
 def test_rounds_and_formulas_that_cannot_be_are_refused_by_name():
     with pytest.raises(ValueError, match="rounds must be an integer of at least 0, not -1"):
         db.refine(MIXTURE, SHARDS, FITTED, rounds=-1, rng=0)
-    with pytest.raises(db.errors.InvalidStructure, match="A formula is a string, .* not int"):
+    with pytest.raises(db.errors.InvalidStructure, match=r"A formula is a string, .* not int"):
         db.LinearRegression.from_frame({"y": [1.0, 2.0, 3.0], "x": [1.0, 2.0, 4.0]}, 3)
