@@ -191,7 +191,7 @@ def statements() -> Figure:
     table = [row for row in rows("statements", "| equal sites |") if "(" in row[2]]
     values = [number(row[2]) for row in table]
     errors = [float(re.findall(r"\((.*?)\)", row[2])[0]) for row in table]
-    labels = [row[0].partition(" (`")[0] for row in table]
+    labels = [row[0].partition(" (")[0] for row in table]
     places = np.arange(len(table))[::-1]
     axes.errorbar(values, places, xerr=errors, fmt="o", ms=4, color=AMPS, lw=1)
     axes.axvline(5, color=GREY, lw=0.8, ls=":")
