@@ -92,13 +92,14 @@ def test_slots_are_joined_for_as_long_as_the_bound_rises_or_down_to_a_number(ask
 
 
 @pytest.mark.slow
-def test_small_sites_that_miss_classes_find_all_of_them_together(rng):
+def test_small_sites_that_miss_classes_find_all_of_them_together():
+    rng = np.random.default_rng(0)  # no site finds all six, on any processor that was tried
     chances = np.clip(rng.beta(1.0, 3.0, size=(6, 60)), 0.02, 0.98)
     classes = [rng.integers(6, size=60) for _ in range(8)]
     shards = [1.0 * (rng.random((60, 60)) < chances[own]) for own in classes]
     model = db.BernoulliMixture("auto", 60, ascent=db.Ascent(restarts=0))
     posteriors = [model.fit(shard, rng=rng).posterior for shard in shards]
-    assert np.median([len(posterior.natural["weights"]) for posterior in posteriors]) < 6
+    assert max(len(posterior.natural["weights"]) for posterior in posteriors) < 6
     found = db.refine(model, shards, posteriors, rng=rng, components="auto")
     assert len(found.merged.natural["weights"]) == 6
     labels = model.assign(found.merged, np.concatenate(shards)).argmax(axis=1)
