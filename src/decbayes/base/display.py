@@ -1,5 +1,9 @@
-"""How values are displayed when printed and in notebooks; higher rooms draw them, loaded on demand."""
+"""How values are displayed when printed and in notebooks, and what views add to a merge's remarks.
 
+Higher rooms do both; they are loaded on demand.
+"""
+
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -12,6 +16,13 @@ class Displayed:
     def _repr_html_(self) -> str:
         html: str = import_module("decbayes.reporting.notebooks").html_of(self)
         return html
+
+
+def advice_on(alignment: Any, names: Sequence[str]) -> Iterator[Any]:
+    """What stands out in a merge of such a model, and what to do about it, as remarks."""
+    view = import_module("decbayes.views.view").view_of(alignment.structure)
+    advice: Iterator[Any] = view.advice(alignment, names)
+    return advice
 
 
 def text_of(posterior: Any) -> str:

@@ -120,7 +120,7 @@ def aligned(
         ids=slot_ids(task, structure, assignments),
         reason=reason,
         decided=decided,
-        moved=sites is not received,
+        sent=() if sites is received else received,
     )
     traces = [solution.objective for solution in solutions.values()]
     return alignment if since is None else alignment.since(since), traces

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from types import MappingProxyType
 
-from decbayes.base.display import Displayed
+from decbayes.base.display import Displayed, advice_on
 from decbayes.errors import StructureMismatch
 from decbayes.merging.base.coupled import coupled_problem, in_memory
 from decbayes.merging.base.division import Division
@@ -23,7 +23,7 @@ from decbayes.merging.base.products import (
 from decbayes.merging.grouping.shared import Shared, shared_components
 from decbayes.merging.remarking import are_budgets, remarks_on, site_names, warnings_of_topics
 from decbayes.posterior import EXACT, Posterior
-from decbayes.remarks import Later, Remark, lines, warnings_in
+from decbayes.remarks import Later, Remark, lines, ordered, warnings_in
 from decbayes.structure import CoupledSet, Permutation, Structure, is_permutation
 
 Assignments = tuple[SiteSlots, ...]
@@ -60,7 +60,8 @@ class Alignment(Displayed):
         reason: why there are this many slots, in a sentence; empty if the number was given.
         decided: what decided their number: "given" by the caller, the "largest" site, "auto", how well sites predict
             each other ("predictions"), or "rounds" for posteriors refined in common slots.
-        moved: whether `posteriors` are first broadcasts of a regression, moved to their common centre.
+        sent: the posteriors as they were sent, if `posteriors` are first broadcasts of a regression, moved to their
+            common centre; else empty.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
@@ -83,7 +84,7 @@ class Alignment(Displayed):
     ids: tuple[str, ...] = field(default=(), repr=False)
     reason: str = field(default="", repr=False)
     decided: Decided = field(default="given", repr=False)
-    moved: bool = field(default=False, repr=False)
+    sent: Sequence[Posterior] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
         check_assignments(self.assignments, len(self.posteriors), self.structure)
@@ -167,6 +168,11 @@ class Alignment(Displayed):
         """Whether the posteriors depend on each other: those of a round, unless contributions are exact."""
         return self.decided == "rounds" and self.posteriors[0].uncertainty != EXACT
 
+    @property
+    def moved(self) -> bool:
+        """Whether the posteriors are first broadcasts of a regression, moved to their common centre."""
+        return bool(self.sent)
+
     def slots(self, coupled: CoupledSet) -> list[Assignment]:
         """Per posterior: the slot of each component of one coupled set."""
         return [assignment[coupled] for assignment in self.assignments]
@@ -192,15 +198,24 @@ def remarks(alignment: Alignment, names: Sequence[str] | None = None) -> tuple[R
     >>> print(*db.merging.remarks(db.align(sites, components=1)))
     Slot 0 holds components that differ: with more than 1 slot the merge would probably predict better. ...
     """
+    named = names_of_sites(alignment, names)
+    usual = remarks_on(alignment.posteriors, alignment.structure, alignment.shared(), named, alignment.decided)
+    return ordered([*usual, *advice_on(alignment, named)])
+
+
+def names_of_sites(alignment: Alignment, names: Sequence[str] | None) -> tuple[str, ...]:
     named = tuple(names) if names is not None else site_names(len(alignment.posteriors))
     if len(named) != len(alignment.posteriors):
         raise ValueError(f"names must list one for each of the {len(alignment.posteriors)} posteriors.")
-    return remarks_on(alignment.posteriors, alignment.structure, alignment.shared(), named, alignment.decided)
+    return named
 
 
 def quick_remarks(alignment: Alignment, names: Sequence[str] | None = None) -> tuple[Remark, ...]:
-    """The remarks if they are quick to compute, else one that says so."""
-    return remarks(alignment, names) if is_quick(alignment) else (NOT_LOOKED_AT,)
+    """The remarks if they are quick to compute; else one that says so, and those that only this kind of model has."""
+    if is_quick(alignment):
+        return remarks(alignment, names)
+    of_model = advice_on(alignment, names_of_sites(alignment, names)) if in_memory(alignment.posteriors) else ()
+    return ordered([NOT_LOOKED_AT, *of_model])
 
 
 def is_quick(alignment: Alignment) -> bool:
@@ -211,10 +226,12 @@ def remarks_in_time(
     alignment: Alignment, names: Sequence[str] | None = None
 ) -> tuple[Sequence[Remark], tuple[Remark, ...]]:
     """The remarks, and their warnings; for topics only the warnings are computed before somebody reads the rest."""
-    if not is_quick(alignment) or not are_budgets(alignment.structure):
+    if not are_budgets(alignment.structure):
         quick = quick_remarks(alignment, names)
         return quick, warnings_in(quick)
+    later = Later(partial(quick_remarks, alignment, names))
+    if not is_quick(alignment):
+        return later, ()
     (coupled,) = alignment.structure.symmetry
     count = alignment.structure.components(coupled)
-    urgent = warnings_of_topics(alignment.posteriors, alignment.slots(coupled), count, coupled, names)
-    return Later(partial(remarks, alignment, names)), urgent
+    return later, warnings_of_topics(alignment.posteriors, alignment.slots(coupled), count, coupled, names)

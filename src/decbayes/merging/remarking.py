@@ -32,6 +32,8 @@ COSTLY = 0.02
 MANY = 0.2
 # A site with this many times as many components as there are slots has sent pieces of components.
 PIECES = 1.5
+# Sites share hardly any words if Σ √(p q) of their word frequencies is smaller.
+STRANGERS = 0.25
 GOLDEN = 0.5 * (1.0 + np.sqrt(5.0))
 # What to do about slots that hold different components, by what decided their number.
 MORE_SLOTS: Mapping[Decided, str] = {
@@ -55,6 +57,8 @@ def remarks_on(
     for coupled, of_set in shared.items():
         remarks += few_slots(structure, coupled, of_set, decided)
         remarks += separate(of_set.evidence, names)
+        if are_budgets(structure):
+            remarks += without_common_words(posteriors, coupled, names)
         remarks += unlike_shares(structure, coupled, of_set)
         remarks += near_duplicates(of_set)
         if decided != "rounds":
@@ -81,7 +85,11 @@ def warnings_of_topics(
     evidence = np.zeros((len(posteriors), count))
     for row, posterior, labels in zip(evidence, posteriors, slots, strict=True):
         np.add.at(row, labels, group_evidence(posterior, coupled.factors))
-    remarks = [*of_posteriors(posteriors, names), *separate(evidence, names)]
+    remarks = [
+        *of_posteriors(posteriors, names),
+        *separate(evidence, names),
+        *without_common_words(posteriors, coupled, names),
+    ]
     return tuple(remark for remark in ordered(remarks) if remark.is_warning)
 
 
@@ -195,6 +203,35 @@ def separate(evidence: Array, names: Sequence[str]) -> Iterator[Remark]:
             "Check its units and coding; if its data differ, no other site can confirm these components.",
             "In brackets: the share of the site's data in slots of its own.",
         )
+
+
+def without_common_words(
+    posteriors: Sequence[Posterior], coupled: CoupledSet, names: Sequence[str]
+) -> Iterator[Remark]:
+    """Groups of sites that count different words, such as texts in two languages."""
+    from scipy.sparse.csgraph import connected_components  # slow to import
+
+    affinity = word_affinity(posteriors, coupled)
+    filled = np.flatnonzero(affinity.diagonal() > 0.5)
+    if len(filled) < 2:
+        return
+    linked = csr_array((affinity[np.ix_(filled, filled)] >= STRANGERS).astype(float))
+    count, group = connected_components(linked, directed=False)
+    if count > 1:
+        texts = [listed([names[site] for site in filled[group == label]]) for label in range(count)]
+        yield Remark(
+            "nothing shared",
+            f"{count} groups of sites share hardly any words: {'; '.join(sorted(texts)[:MOST_NAMED])}.",
+            "Merge each group by itself: topics of other languages or other recipes have nothing in common.",
+        )
+
+
+def word_affinity(posteriors: Sequence[Posterior], coupled: CoupledSet) -> Array:
+    """(sites, sites): Σ_w √(p_w q_w) of the sites' word frequencies."""
+    name = next(name for name in coupled.factors if not posteriors[0].structure.families[name].over_components)
+    totals = np.array([np.maximum(np.ravel(posterior.contribution[name].sum(axis=0)), 0.0) for posterior in posteriors])
+    roots = np.sqrt(totals / np.maximum(totals.sum(axis=1, keepdims=True), LEAST_EVIDENCE))
+    return np.asarray(roots @ roots.T)
 
 
 def unlike_shares(structure: Structure, coupled: CoupledSet, shared: Shared) -> Iterator[Remark]:

@@ -161,9 +161,7 @@ def refine(
 
 
 def remarked(refinement: Refinement) -> tuple[Refinement, tuple[Remark, ...]]:
-    """The refinement with remarks on its slots, and the warnings among them."""
-    if not refinement.merged.structure.symmetry:
-        return refinement, ()
+    """The refinement with remarks on its result, and the warnings among them."""
     remarks, doubts = remarks_in_time(as_labelled(refinement.posteriors))
     merged = replace(refinement.merged, remarks=remarks)
     return replace(refinement, rounds=(*refinement.rounds[:-1], merged)), doubts

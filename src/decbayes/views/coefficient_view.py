@@ -110,7 +110,9 @@ class CoefficientView(View):
         return heterogeneity_of(alignment).reason if len(alignment.posteriors) > 1 else ""
 
     def advice(self, alignment: Alignment, names: Sequence[str] = ()) -> Iterator[Remark]:
-        """Columns that may be in another unit; coefficients that differ by more than chance, and how to let them."""
+        """Columns that may be in another unit; how far one broadcast may be from one fit of all rows; coefficients that
+        differ by more than chance, and how to let them.
+        """
         for site, column in self.other_units(alignment.posteriors):
             where = names[site] if names else f"site {site}"
             yield Remark(
@@ -118,6 +120,7 @@ class CoefficientView(View):
                 f"{where} seems to have {column} in another unit: it is far more certain about it than the others.",
                 "Compare the numbers; a single site in another unit decides the merged value.",
             )
+        yield from self._one_broadcast(alignment.sent)
         yield from self._few_to_vary(alignment)
         notable = sorted((term for term in self.differences(alignment) if term.notable), key=lambda term: -term.times)
         if not notable:
@@ -158,22 +161,21 @@ class CoefficientView(View):
             " ".join(advice),
         )
 
-    def expected(self, posteriors: Sequence[Posterior]) -> Sequence[Remark]:
-        distances = self.model.forecast(posteriors) if len(posteriors) > 1 else None
+    def _one_broadcast(self, posteriors: Sequence[Posterior]) -> Iterator[Remark]:
+        """The expected distance of a merge of first broadcasts from one fit of all rows, if it can be predicted."""
+        distances = self.model.forecast(posteriors) if posteriors else None
         if distances is None:
-            return ()
+            return
         largest, term = float(distances.max()), self.model.table.design.labels[int(distances.argmax())]
         rough = largest > ROUGH
         advice = "Take one round first: decbayes refine." if rough else "One round would bring it closer."
         within = max(TIMES_EXPECTED * largest, AT_LEAST)
         where = f"{within:.2g} posterior standard deviations of one fit of all rows ({term})"
-        return (
-            Remark(
-                "one broadcast",
-                f"One broadcast: probably within {where}.",
-                advice,
-                severity="warning" if rough else "note",
-            ),
+        yield Remark(
+            "one broadcast",
+            f"One broadcast: probably within {where}.",
+            advice,
+            severity="warning" if rough else "note",
         )
 
     def _differences(self, heterogeneity: Heterogeneity) -> list[Difference]:

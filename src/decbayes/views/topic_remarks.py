@@ -18,6 +18,7 @@ from decbayes.merging.alignment import MOST_LOOKED_AT
 from decbayes.merging.base.components import LEAST_EVIDENCE
 from decbayes.merging.base.coupled import in_memory
 from decbayes.merging.placing import OF_ROUND
+from decbayes.merging.remarking import word_affinity
 from decbayes.models.topics.fit_remarks import function_words, topics_of_few
 from decbayes.models.topics.quality import FACTOR, Quality
 from decbayes.remarks import Remark, listed
@@ -29,8 +30,8 @@ MIXED = 2.2
 LEAST_TIMES = 0.5
 # The share of the gain in fit from twice the slots that shows in predictions, and the least gain to report.
 KEPT, WORTH_SAYING = 0.2, 0.02
-# Σ √(p q) of two sites' word frequencies: below the first they share hardly any words, above the second they are alike.
-STRANGERS, ALIKE = 0.25, 0.85
+# Two sites' documents are alike if Σ √(p q) of their word frequencies is larger.
+ALIKE = 0.85
 # A round is advised from this mean KL divergence between sites' topics and merged ones, in nats per word.
 BLURRED = 0.1
 # From this share of a topic on, a site's remark about its own topic applies to the merged one.
@@ -53,19 +54,11 @@ class MergedTopics:
         """Counts of each site (topics, words), in the site's numbering of topics."""
         return [csr_array(posterior.contribution[FACTOR]) for posterior in self.alignment.posteriors]
 
-    @cached_property
-    def affinity(self) -> Array:
-        """(sites, sites): Σ_w √(p_w q_w) of the sites' word frequencies."""
-        totals = np.array([np.maximum(source.sum(axis=0), 0.0) for source in self.sources])
-        roots = np.sqrt(totals / np.maximum(totals.sum(axis=1, keepdims=True), LEAST_EVIDENCE))
-        return np.asarray(roots @ roots.T)
-
     def remarks(self) -> Iterator[Remark]:
         """All remarks; none for many sites, because they would take longer than the merge."""
         quick = 1 < len(self.names) <= MOST_LOOKED_AT and in_memory(self.alignment.posteriors)
         if not quick or not self.alignment.structure.symmetry:
             return
-        yield from self.strangers()
         yield from function_words(self.quality)
         yield from self.to_look_at()
         yield from self.few_documents()
@@ -77,21 +70,6 @@ class MergedTopics:
     def refined(self) -> bool:
         """Whether these are posteriors of a round, which already share slots."""
         return self.alignment.reason.startswith(OF_ROUND)
-
-    def strangers(self) -> Iterator[Remark]:
-        """Groups of sites with different words, such as two languages."""
-        from scipy.sparse.csgraph import connected_components
-
-        filled = np.flatnonzero(self.affinity.diagonal() > 0.5)
-        linked = csr_array((self.affinity[np.ix_(filled, filled)] >= STRANGERS).astype(float))
-        count, group = connected_components(linked, directed=False) if len(filled) > 1 else (1, np.zeros(1))
-        if count > 1:
-            texts = [listed([self.names[site] for site in filled[group == label]]) for label in range(count)]
-            yield Remark(
-                "nothing shared",
-                f"{count} groups of sites share hardly any words: {'; '.join(sorted(texts))}.",
-                "Merge each group by itself: topics of other languages or other recipes have nothing in common.",
-            )
 
     def to_look_at(self) -> Iterator[Remark]:
         """Topics that differ from their sources, and whose leading words are in different topics at the sites."""
@@ -213,7 +191,8 @@ class MergedTopics:
         evidence = self.quality.learned
         if float(self.apart @ evidence) < BLURRED * float(evidence.sum()):
             return
-        pairs = self.affinity[np.triu_indices(len(self.names), 1)]
+        (coupled,) = self.alignment.structure.symmetry
+        pairs = word_affinity(self.alignment.posteriors, coupled)[np.triu_indices(len(self.names), 1)]
         alike = bool(pairs.min() >= ALIKE)
         slots = len(self.quality.shares)
         narrow = max(posterior.structure.prior[FACTOR].shape[0] for posterior in self.alignment.posteriors) <= slots

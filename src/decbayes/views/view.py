@@ -249,10 +249,6 @@ class View:
         """What stands out in a merge of such models, and what to do about it; `names` are those of the sites."""
         return iter(())
 
-    def expected(self, posteriors: Sequence[Posterior]) -> Sequence[Remark]:
-        """The expected distance of a merge of first broadcasts from one fit of all data, if it can be predicted."""
-        return ()
-
     def matrix(self, posterior: Posterior) -> Matrix | None:
         """How components follow each other, if they do."""
         return None

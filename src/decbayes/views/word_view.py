@@ -47,7 +47,7 @@ class WordView(View):
         return Quality(posterior, top)
 
     def advice(self, alignment: "Alignment", names: Sequence[str] = ()) -> Iterator[Remark]:
-        """Topics to look at, sites that share no words, and how to improve topics."""
+        """Topics to look at, and how to improve topics."""
         from decbayes.views.topic_remarks import MergedTopics
 
         return MergedTopics(alignment, names or [f"site {site}" for site in range(len(alignment.posteriors))]).remarks()

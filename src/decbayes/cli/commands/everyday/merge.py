@@ -1,6 +1,6 @@
 """`decbayes merge`: merge the posteriors of many sites into one."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -314,15 +314,7 @@ def merge_round(received: Received, shared_round: Round, options: Aligning, disp
     """Merge the files of one round, whose components are already in common slots."""
     print_missing(shared_round)
     alignment, quietly = (with_earlier_ids(shared_round.alignment, options.since), replace(display, confidence=False))
-    write_merge(
-        alignment,
-        received.names,
-        received.output,
-        quietly,
-        received.write,
-        received.rows,
-        expected=received.overlap_remarks,
-    )
+    write_merge(alignment, received, quietly)
 
 
 def merge_posteriors(received: Received, options: Aligning, priors: TopicPriors, display: Display) -> None:
@@ -330,45 +322,36 @@ def merge_posteriors(received: Received, options: Aligning, priors: TopicPriors,
     names, output, write = received.names, received.output, received.write
     print_new_words(received.posteriors)
     read = list(same_columns(priors.apply(received.posteriors)))
-    view = view_of(read[0].structure)
     if options.naive:
         write(merging.product(recentred(read)))
         messages().print(f"{output}: {len(read)} posteriors, not aligned")
     elif options.robust:
         robust = merge_robustly(read, options)
         counted = received.subset(robust.merged)
-        others = (
-            *view.advice(robust.alignment, counted.names), *view.expected([read[site] for site in robust.merged]),
-            *received.overlap_remarks,
-        )  # fmt: skip
-        remarks = ordered([*robust.remarks(names), *others])
+        remarks = ordered([*robust.remarks(names), *received.overlap_remarks])
         robust = replace(robust, posterior=replace(robust.posterior, remarks=remarks))
         write_robust(robust, counted, len(names), options, display)
     else:
         overlaps = display.overlaps(read)
         alignment = align_posteriors(read, options.components, options.since, options.chosen_solver)
-        expected = (*view.expected(read), *received.overlap_remarks)
-        write_merge(alignment, names, output, display, write, received.rows, overlaps, options.chosen_solver, expected)
+        write_merge(alignment, received, display, overlaps, options.chosen_solver)
 
 
 def write_merge(
     alignment: "Alignment",
-    names: list[str],
-    output: Path,
+    received: Received,
     display: Display,
-    write: Callable[..., None],
-    rows: Sequence[int] | None,
     overlaps: Sequence[Any] | None = None,
     solver: Solver | None = None,
-    expected: Sequence[Remark] = (),
 ) -> None:
     """Write the merge with its remarks, and print what was asked for."""
-    remarks = [*quick_remarks(alignment, names), *view_of(alignment.structure).advice(alignment, names), *expected]
-    merged = replace(alignment.merged(), remarks=ordered(remarks))
-    write(merged, **support_note(alignment, names))
+    names, rows = received.names, received.rows
+    remarks = ordered([*quick_remarks(alignment, names), *received.overlap_remarks])
+    merged = replace(alignment.merged(), remarks=remarks)
+    received.write(merged, **support_note(alignment, names))
     length = document_length(rows, alignment) if display.requested else None
     display.present(alignment, merged, names, overlaps, solver, length)
-    print_outcome(alignment, merged.remarks, output, sum(rows or ()))
+    print_outcome(alignment, merged.remarks, received.output, sum(rows or ()))
 
 
 def files_to_merge(paths: list[Path]) -> list[Path]:
