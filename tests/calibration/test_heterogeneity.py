@@ -262,6 +262,41 @@ def test_intercepts_of_yes_and_no_or_counts_that_differ_are_named(kind, rng):
     assert found.terms == (0,)
 
 
+def rao(kind, shards):
+    """Rao's score test for different coefficients at each site, from all rows in one place."""
+    mean, weight = {
+        db.LogisticRegression: (expit, lambda mu: mu * (1.0 - mu)),
+        db.PoissonRegression: (np.exp, lambda mu: mu),
+    }[kind]
+    designs = [np.column_stack([np.ones(len(rows)), rows[:, :-1]]) for rows in shards]
+    beta = np.zeros(designs[0].shape[1])
+    for _ in range(50):
+        expected = [mean(x @ beta) for x in designs]
+        scores = [x.T @ (rows[:, -1] - mu) for x, rows, mu in zip(designs, shards, expected, strict=True)]
+        information = [(x * weight(mu)[:, None]).T @ x for x, mu in zip(designs, expected, strict=True)]
+        beta = beta + np.linalg.solve(sum(information), sum(scores))
+    statistic = sum(score @ np.linalg.solve(part, score) for score, part in zip(scores, information, strict=True))
+    return chi2.sf(statistic, (len(shards) - 1) * len(beta))
+
+
+@pytest.mark.parametrize("between", [0.0, 1.2])
+@pytest.mark.parametrize("kind", [db.LogisticRegression, db.PoissonRegression])
+def test_after_rounds_coefficients_are_compared_by_a_score_test(kind, between, rng):
+    outcome = "yes/no" if kind is db.LogisticRegression else "count"
+    model, shards = kind("y", columns={"x": "real", "z": "real", "y": outcome}), []
+    for slope in 0.5 + between * rng.standard_normal(8):
+        x = rng.normal(size=(60, 2))
+        f = -0.2 + x @ [slope, 0.3]
+        shards.append(np.column_stack([x, rng.random(60) < expit(f) if outcome == "yes/no" else rng.poisson(np.exp(f))]))
+    first = [model.fit_site(rows).posterior for rows in shards]
+    refined = db.refine(model, shards, first, rounds=3)
+    (found,) = db.checking.heterogeneity(refined.alignment).values()
+    expected = rao(kind, shards)
+    assert found.probability[0] == pytest.approx(expected, abs=0.03)
+    assert (expected < 0.001) == (between > 0.0)
+    assert [remark.kind for remark in refined.merged.remarks] == ["sites differ"] * (between > 0.0)
+
+
 @pytest.mark.parametrize("first", [False, True])
 def test_sites_are_simulated_as_what_they_sent(first, rng, monkeypatch):
     """First broadcasts of logistic regressions differ more than plain fits do, which were said never to differ."""

@@ -394,6 +394,9 @@ ERRORS = {
     "simulate --picture nowhere/s.png": "nowhere is not a folder",
     "fit mixture twice.csv -o a.posterior": "twice.csv: two of its columns have the same name",
     "fit mixture twice.csv --columns x -o a.posterior": "two of its columns have the same name",
+    "fit mixture unnamed.csv -o a.posterior": "unnamed.csv: column 1 has no name and may hold row numbers",
+    "fit classes unnamed.csv -o a.posterior": "column 1 has no name and may hold row numbers",
+    "columns unnamed.csv -o a.columns": "column 1 has no name and may hold row numbers",
     "fit mixture objects.npy -o a.posterior": "it holds Python objects",
     "fit mixture unclosed.npy -o a.posterior": "its header does not describe an array",
     "fit mixture folder -o a.posterior": "folder is a folder; name one file",
@@ -413,6 +416,7 @@ def test_what_goes_wrong_is_told_in_one_line_with_status_1(line, run, sites):
     }
     (sites / "empty.csv").write_text("x,y\n", encoding="utf-8")
     (sites / "twice.csv").write_text("x,x,y\n1,2,3\n", encoding="utf-8")
+    (sites / "unnamed.csv").write_text(",x,y\n0,2,3\n1,5,4\n", encoding="utf-8")
     np.save(sites / "objects.npy", np.array([{}]), allow_pickle=True)
     np.save(sites / "unclosed.npy", np.ones(3))
     (sites / "unclosed.npy").write_bytes((sites / "unclosed.npy").read_bytes().replace(b"}", b"{"))

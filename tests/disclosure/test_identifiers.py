@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import decbayes as db
-from decbayes.disclosure import Rules, check_columns
+from decbayes.disclosure import Rules, check_columns, prepared
 from decbayes.errors import NotDisclosed
 
 ROWS = 60
@@ -110,3 +110,11 @@ def test_whole_numbers_that_are_all_different_are_records_only_under_such_a_name
     for name in ("patient_id", "seqn"):
         with pytest.raises(NotDisclosed, match="record numbers"):
             check(name, values)
+
+
+def test_clusters_are_not_made_of_record_numbers(rng):
+    rows = np.column_stack([np.arange(ROWS), rng.normal(size=ROWS)])
+    model = db.GaussianMixture(2, 2, columns=("id", "x"))
+    with pytest.raises(NotDisclosed, match="'id': its values are all different whole numbers"):
+        prepared(model, rows, Rules())
+    assert not prepared(db.GaussianMixture(2, 2, columns=("y", "x")), rng.normal(size=(ROWS, 2)), Rules()).changed

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
-from decbayes.errors import InvalidStructure
+from decbayes.errors import InvalidData, InvalidStructure
 
 # Where to get an object of the required type.
 REMEDIES = {
@@ -133,6 +133,15 @@ def as_shape(name: str, values: Any, shape: tuple[int, ...], *, above: float = -
     if not ((numbers > above) & (numbers < np.inf)).all():
         raise InvalidStructure(f"{name} must be {'finite' if above < 0 else 'positive'}, not {np.asarray(values)}.")
     return numbers
+
+
+def check_all_named(names: Sequence[str]) -> None:
+    """Refuse to use a column without a name: most often it holds the row numbers that a program has added."""
+    unnamed = [place for place, name in enumerate(names, 1) if not str(name).strip()]
+    if unnamed:
+        raise InvalidData(
+            f"column {unnamed[0]} has no name and may hold row numbers. Name it, or choose the columns to use (--columns)."
+        )
 
 
 def columns_listed(names: Sequence[str]) -> str:

@@ -54,10 +54,11 @@ def heterogeneity(
     compared in the same way; they differ by chance alone. Coefficients of regressions are compared as well: they have
     no labels, and their key is a coupled set of their own.
 
-    For posteriors that sites fitted alone: refined ones depend on each other and differ less, and have no p-values.
+    Posteriors of a round depend on each other. Coefficients are then compared by a score test; components have no
+    p-values, because they differ less than those that sites fitted alone.
 
     Args:
-        alignment: what `align` returns.
+        alignment: what `align` returns, or `Refinement.alignment` for posteriors of rounds.
         solver: the solver of the alignment, if it is not the default.
         worlds: the number of simulations. Default: 8, and 40 if a p-value is between 0.01 and 0.2, as long as that
             takes seconds. If 8 take longer, components get no p-values.
@@ -86,16 +87,12 @@ def heterogeneity(
     return compared
 
 
-def check_fitted_alone(alignment: Alignment) -> None:
+def against_simulated(alignment: Alignment, solver: Solver | None, worlds: int | None) -> Heterogeneity:
+    """The comparison of all sites with simulated ones that share the same values, slot by slot."""
     if alignment.refined:
         raise NotCalibrated(
             "posteriors of a round depend on each other and differ less. Compare those that sites fitted alone."
         )
-
-
-def against_simulated(alignment: Alignment, solver: Solver | None, worlds: int | None) -> Heterogeneity:
-    """The comparison of all sites with simulated ones that share the same values, slot by slot."""
-    check_fitted_alone(alignment)
     setting = small_enough(alignment, solver)
     if worlds is None and setting.work > QUICK:
         raise NotCalibrated("Simulations of so much data take a while; `worlds=8` asks for them.")
@@ -185,9 +182,12 @@ def chance_of(simulated: Spread, freedom: Array) -> Chance:
 
 
 def of_coefficients(alignment: Alignment, factor: str, known: Coefficients, worlds: int | None) -> Heterogeneity:
-    """The comparison of coefficients: exact with Gaussian noise, else against simulated sites."""
+    """The comparison of coefficients: exact with Gaussian noise, a score test after rounds, else against simulated
+    sites.
+    """
     try:
-        check_fitted_alone(alignment)
+        if alignment.refined:
+            return reading.of_coefficients(alignment, factor, known, score_chance(alignment, known))
         if (exact := exact_chance(alignment, factor, known)) is not None:
             return reading.of_coefficients(alignment, factor, known, exact)
         redrawing = Redrawing(alignment, factor)
@@ -200,6 +200,21 @@ def of_coefficients(alignment: Alignment, factor: str, known: Coefficients, worl
     except (NotCalibrated, StructureMismatch) as error:
         unknown = Chance.unknown(known.shifts.shape[1])
         return reading.of_coefficients(alignment, factor, known, unknown, str(error))
+
+
+def score_chance(alignment: Alignment, known: Coefficients) -> Chance:
+    """After rounds, when all sites have expanded their likelihoods at the same coefficients: a chi-square.
+
+        Q = Σ_i g_iᵀ P_i⁻¹ g_i,  g_i = s_i − P_i m
+
+    is then Rao's statistic for different coefficients at each site, g_i the score of its rows at the joint estimate m.
+    It needs no fit of a site alone, so small sites hardly bias it.
+    """
+    model = model_for(alignment.structure)
+    if not isinstance(model, Regression) or model.varying or model.weights:
+        raise NotCalibrated("after rounds, only coefficients that do not vary, of rows without weights, are compared.")
+    freedom = known.compared(np.ones(known.shifts.shape[1]))[0].freedom
+    return Chance(np.ones(len(freedom)), 0.5 * freedom, np.full(len(freedom), reading.KNOWN))
 
 
 def exact_chance(alignment: Alignment, factor: str, known: Coefficients) -> Chance | None:

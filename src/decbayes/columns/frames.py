@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from decbayes.base.arguments import columns_listed, some
+from decbayes.base.arguments import check_all_named, columns_listed, some
 from decbayes.columns.cells import FALSE, TRUE, Array, Raw, is_missing, seen, text_of
 from decbayes.columns.column import Column, Having
 from decbayes.columns.kinds import Categorical, Gaussian, Missing, Poisson, YesNo, kind_named
@@ -195,6 +195,7 @@ def columns_of(
      'ward': Categorical(categories=('1', '2'))}
     """
     chosen, asked = tuple(names) or names_in(frame), dict(kinds or {})
+    check_all_named(chosen)
     unknown = [name for name in (*chosen, *asked) if name not in names_in(frame)]
     if unknown:
         raise InvalidData(f"There is no column {some(unknown)}; the columns are {columns_listed(names_in(frame))}.")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from decbayes.columns import OTHER, Column, Missing
+from decbayes.columns import OTHER, Column, Gaussian, Missing
 from decbayes.columns.frames import pooled
 from decbayes.columns.sums import LEAST
 from decbayes.disclosure._identifiers import why_refused
@@ -61,8 +61,9 @@ def prepared(
     check_disclosable(model)
     check_size(people.total(count), unit_of(model, people), rules)
     columns = getattr(model, "columns", None) if fitted else None
-    if isinstance(columns, Mapping):
-        check_columns(columns, rows_of(model, data), rules)
+    if columns:
+        described = columns if isinstance(columns, Mapping) else dict.fromkeys(columns, Gaussian())
+        check_columns(described, rows_of(model, data), rules)
     try:
         model, data, changed = model.pooled(data, rules.least_cell, rules.least_outcome, agreed=agreed, persons=people)
     except InvalidData as error:

@@ -21,7 +21,7 @@ from zipfile import BadZipFile
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from decbayes.base.arguments import columns_listed
+from decbayes.base.arguments import check_all_named, columns_listed
 from decbayes.base.extras import require
 from decbayes.errors import InvalidData
 from decbayes.inputs._bounds import (
@@ -189,6 +189,7 @@ def named_columns(first: Sequence[str], columns: Sequence[str]) -> tuple[bool, S
     chosen = tuple(names[place] for place in kept) if names else ()
     if any(names.count(name) > 1 for name in chosen):
         raise InvalidData("two of its columns have the same name.")
+    check_all_named(chosen)
     return bool(names), kept, chosen
 
 

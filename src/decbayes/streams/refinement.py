@@ -12,7 +12,7 @@ from decbayes.base.arguments import Seed, check_whole, given_generator, is_numbe
 from decbayes.base.display import Displayed
 from decbayes.errors import StructureMismatch
 from decbayes.merging import align
-from decbayes.merging.alignment import remarks_in_time
+from decbayes.merging.alignment import Alignment, remarks_in_time
 from decbayes.merging.base.problem import Solver
 from decbayes.merging.placing import as_labelled
 from decbayes.models.core.model import Model
@@ -56,6 +56,11 @@ class Refinement(Displayed):
     @property
     def merged(self) -> Posterior:
         return self.rounds[-1]
+
+    @property
+    def alignment(self) -> Alignment:
+        """The contributions in their common slots, for `db.checking` and `db.merging`."""
+        return as_labelled(self.posteriors)
 
     def __repr__(self) -> str:
         return f"Refinement({self.headline})"
@@ -162,7 +167,7 @@ def refine(
 
 def remarked(refinement: Refinement) -> tuple[Refinement, tuple[Remark, ...]]:
     """The refinement with remarks on its result, and the warnings among them."""
-    remarks, doubts = remarks_in_time(as_labelled(refinement.posteriors))
+    remarks, doubts = remarks_in_time(refinement.alignment)
     merged = replace(refinement.merged, remarks=remarks)
     return replace(refinement, rounds=(*refinement.rounds[:-1], merged)), doubts
 

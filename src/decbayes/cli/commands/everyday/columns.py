@@ -109,7 +109,7 @@ def columns_in(
     for name in filter(None, id_columns):
         if name not in names_in(frame):
             raise InvalidData(f"{source}: there is no column '{name}' that identifies sequences or persons.")
-    used = [name for name in names_in(frame) if name not in id_columns]
+    used = [name for name in names_in(frame) if name not in filter(None, id_columns)]
     columns = columns_of(frame, kinds_from(kinds), names=used, report=messages().print)
     if hint := counts_hint(columns, kinds):
         messages().print(plain(hint.removeprefix(". ")))
