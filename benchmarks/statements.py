@@ -165,6 +165,9 @@ SAME = {
     "Poisson regression, 20 × 20, first broadcasts": regression("poisson", 20, 20),
     "negative binomial regression, 10 × 60": regression("negative binomial", 10, 60),
     "negative binomial regression, 20 × 20": regression("negative binomial", 20, 20),
+    "logistic regression, 10 × 20, after rounds": regression("logistic", 10, 20),
+    "Poisson regression, 20 × 20, after rounds": regression("poisson", 20, 20),
+    "negative binomial regression, 20 × 20, after rounds": regression("negative binomial", 20, 20),
 }
 DIFFERENT = {
     "known variance, apart, 10 × 100, differing": clusters(None, 6.0, 10, 100, 0.5),
@@ -174,15 +177,18 @@ DIFFERENT = {
     "logistic regression, 20 × 100, differing": regression("logistic", 20, 100, 0.5),
     "Poisson regression, 10 × 60, differing": regression("poisson", 10, 60, 0.5),
     "negative binomial regression, 10 × 60, differing": regression("negative binomial", 10, 60, 0.5),
+    "logistic regression, 20 × 100, differing, after rounds": regression("logistic", 20, 100, 0.5),
 }
 
 
-def aligned(drawn, seed, first=False):
-    """The alignment of sites' fits, or of what they broadcast first."""
+def aligned(drawn, seed, name):
+    """The alignment of sites' fits, of what they broadcast first, or of what they have after two rounds."""
     rng = np.random.default_rng([seed, 25])
     model, shards = drawn(rng)
-    fits = [model.fit_site(shard) for shard in shards] if first else model.fit_many(shards, rng=rng)
-    return db.align([fit.posterior for fit in fits])
+    if "first broadcasts" not in name and "after rounds" not in name:
+        return db.align([fit.posterior for fit in model.fit_many(shards, rng=rng)])
+    first = [model.fit_site(shard).posterior for shard in shards]
+    return db.align(first) if "first broadcasts" in name else db.refine(model, shards, first, rounds=2).alignment
 
 
 def differ(options):
@@ -192,7 +198,7 @@ def differ(options):
             continue
         shares, stated, begun = [], [], time.time()
         for seed in range(options.skip, options.skip + options.sets):
-            alignment = aligned(drawn, seed, "first broadcasts" in name)
+            alignment = aligned(drawn, seed, name)
             (compared,) = db.checking.heterogeneity(alignment).values()
             known = compared.probability[np.isfinite(compared.probability)]
             if len(known):
