@@ -287,7 +287,9 @@ def test_after_rounds_coefficients_are_compared_by_a_score_test(kind, between, r
     for slope in 0.5 + between * rng.standard_normal(8):
         x = rng.normal(size=(60, 2))
         f = -0.2 + x @ [slope, 0.3]
-        shards.append(np.column_stack([x, rng.random(60) < expit(f) if outcome == "yes/no" else rng.poisson(np.exp(f))]))
+        shards.append(
+            np.column_stack([x, rng.random(60) < expit(f) if outcome == "yes/no" else rng.poisson(np.exp(f))])
+        )
     first = [model.fit_site(rows).posterior for rows in shards]
     refined = db.refine(model, shards, first, rounds=3)
     (found,) = db.checking.heterogeneity(refined.alignment).values()

@@ -140,7 +140,7 @@ def check_all_named(names: Sequence[str]) -> None:
     unnamed = [place for place, name in enumerate(names, 1) if not str(name).strip()]
     if unnamed:
         raise InvalidData(
-            f"column {unnamed[0]} has no name and may hold row numbers. Name it, or choose the columns to use (--columns)."
+            f"column {unnamed[0]} has no name and may hold row numbers. Name it, or choose columns (--columns)."
         )
 
 

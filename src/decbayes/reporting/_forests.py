@@ -23,8 +23,8 @@ READING = (
 
 
 REFINED = (
-    "Sites are not compared, because their files of a round depend on each other. A report of their first "
-    "posteriors has I² and τ²."
+    "Single sites are not shown, because their files of a round depend on each other. A report of their first "
+    "posteriors shows them, with I² and τ²."
 )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from rich.table import Table
 
 from decbayes import merging, views
-from decbayes.cli.shared.terminal import plain, progress_bar
+from decbayes.cli.shared.terminal import messages, plain, progress_bar
 from decbayes.errors import InvalidFile, NothingToMerge, StructureMismatch
 from decbayes.families import Array
 from decbayes.files import load_note
@@ -16,6 +16,7 @@ from decbayes.merging.base.compatibility import alike, check_different, same_col
 from decbayes.models.core.registry import MODELS
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
+from decbayes.updates.exchange import Exchange
 from decbayes.updates.rounds import Sent, check_once, sent_in
 from decbayes.views.text_summary import filled_slots
 
@@ -24,6 +25,17 @@ if TYPE_CHECKING:
 
 MOST_NAMED = 10
 KEY = "found by"
+
+
+def last_complete_round(folder: Path) -> list[Path]:
+    """The files of the last round in a shared folder that all its sites have taken."""
+    exchange = Exchange.read(folder)
+    if not exchange.files:
+        raise NothingToMerge(f"{folder} is a folder without posterior files.")
+    if exchange.behind:
+        missing = f"Round {exchange.round} of {', '.join(exchange.behind)} is missing: the round before it counts."
+        messages().print(plain(missing))
+    return [folder / name for name in exchange.inputs]
 
 
 def support_note(alignment: "Alignment", names: Sequence[str]) -> dict[str, Any]:

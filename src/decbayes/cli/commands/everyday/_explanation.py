@@ -92,7 +92,7 @@ def print_differences(differences: Sequence[Difference], undecided: str, spread:
         table.add_row(plain(term.name), Text(times, style="yellow" if term.notable else ""), between)
     output().print(table)
     output().print(f"{MEANING}.")
-    output().print("Each term by itself, the others as merged; I² and τ² of a report let all of them differ.")
+    output().print("Each term by itself, the others as merged; I² and τ² (in reports before rounds) let all differ.")
     for line in verdict(differences, spread[0]):
         output().print(plain(line))
 

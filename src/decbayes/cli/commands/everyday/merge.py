@@ -22,14 +22,14 @@ from decbayes.cli.shared.match_confidence import (
     with_earlier_ids,
 )
 from decbayes.cli.shared.outputs import DPI, Dpi, check_output, check_picture, output_option, save_picture
-from decbayes.cli.shared.posterior_files import is_release, read_once, support_note
+from decbayes.cli.shared.posterior_files import is_release, last_complete_round, read_once, support_note
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import check_received_files, manifest_of, merged_manifest, rows_behind, rules_given
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import alignment_progress, messages, plain, plural
 from decbayes.cli.shared.terminal import output as results
 from decbayes.cli.shared.topic_quality import remarks_on
-from decbayes.errors import InvalidStructure, NothingToMerge
+from decbayes.errors import InvalidStructure
 from decbayes.files import save
 from decbayes.merging.alignment import quick_remarks
 from decbayes.merging.base.compatibility import same_columns
@@ -37,7 +37,7 @@ from decbayes.merging.base.problem import SOLVERS, Solver
 from decbayes.merging.base.recentring import recentred
 from decbayes.posterior import Posterior
 from decbayes.remarks import Remark, changes_by_rules, lines, ordered
-from decbayes.updates.exchange import Exchange, site_name
+from decbayes.updates.exchange import site_name
 from decbayes.updates.rounds import Round, Sent, together
 from decbayes.views import view_of
 from decbayes.views.text_summary import filled_slots
@@ -363,14 +363,7 @@ def files_to_merge(paths: list[Path]) -> list[Path]:
         from decbayes.cli.commands.everyday._private_releases import releases_in
 
         return releases_in(folder)
-    exchange = Exchange.read(folder)
-    if not exchange.files:
-        raise NothingToMerge(f"{folder} is a directory without posterior files.")
-    if exchange.behind:
-        messages().print(
-            plain(f"Round {exchange.round} of {', '.join(exchange.behind)} is missing: merging the round before it.")
-        )
-    return [folder / name for name in exchange.inputs]
+    return last_complete_round(folder)
 
 
 def check_options_of_round(options: Aligning, priors: TopicPriors, display: Display) -> None:

@@ -20,7 +20,7 @@ from decbayes.cli.shared.match_confidence import (
     with_earlier_ids,
 )
 from decbayes.cli.shared.outputs import check_output, output_option
-from decbayes.cli.shared.posterior_files import read_once
+from decbayes.cli.shared.posterior_files import last_complete_round, read_once
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import RulesOption, check_received_files, manifest_of, rows_behind, rules_given
 from decbayes.cli.shared.standard_streams import STANDARD_OUTPUT, json_option, print_json, write_text
@@ -122,7 +122,9 @@ AS_USUAL = ReportOptions()
 
 
 def report(
-    posteriors: Annotated[list[Path], Parameter(help="The posterior files of all sites.")],
+    posteriors: Annotated[
+        list[Path], Parameter(help="The posterior files of all sites, or the folder that they share.")
+    ],
     /,
     *,
     output: Annotated[Path, output_option("Where to write the page, an HTML file.")],
@@ -133,6 +135,8 @@ def report(
     as_json: Annotated[bool, json_option("report", "file", "posteriors", "bytes")] = False,
 ) -> None:
     """Write one page with the results of a merge, the sites behind them, and doubts about them."""
+    if len(posteriors) == 1 and posteriors[0].is_dir():
+        posteriors = last_complete_round(posteriors[0])
     sites = participants_in(posteriors)
     about = About(question, tuple(split_names(authors)), newest(sites.values()), units_from(units), sites)
     write_report(posteriors, output, about, options, as_json=as_json)
