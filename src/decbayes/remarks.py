@@ -17,6 +17,8 @@ MOST_SHOWN = 3
 MOST_NAMED = 5
 # Limits on remarks in files, which anybody may have written.
 MOST_REMARKS, LONGEST = 50, 2_000
+RULES = "disclosure rules"
+"""The kind of remark that says what disclosure rules changed."""
 # Changes by disclosure rules that are shown of one site.
 MOST_CHANGES = 5
 

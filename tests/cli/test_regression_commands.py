@@ -452,8 +452,9 @@ def test_a_merge_and_its_report_say_which_categories_the_rules_joined(run, tmp_p
     run("columns a.columns b.columns -o agreed.columns")
     for name in "ab":
         run(f"fit linear-regression {name}.csv --formula y~ward --agreed-columns agreed.columns -o {name}.posterior")
-    told = "The disclosure rules changed data of a: Column 'ward': rare categories count as 'other', "
-    assert told in run("merge a.posterior b.posterior -o m.posterior")[2]
+    remark = "a: Changed by the disclosure rules: Column 'ward': rare categories count as 'other', "
+    assert remark in run("merge a.posterior b.posterior -o m.posterior")[2]
+    assert remark in run("show m.posterior --remarks")[1]
     run("report a.posterior b.posterior -o r.html")
     assert "The disclosure rules changed data of a:" in (tmp_path / "r.html").read_text()
 

@@ -9,7 +9,7 @@ from patients import write_csv
 from planted import ATTACKS
 
 import decbayes as db
-from decbayes.disclosure import Persons, Rules, prepared
+from decbayes.disclosure import Persons, Rules, guarded, prepared
 from decbayes.disclosure.latent_sums import persons_between
 from decbayes.disclosure.manifest import manifest_in
 from decbayes.errors import InvalidData, NotDisclosed
@@ -229,3 +229,39 @@ def test_counts_of_words_for_others_are_of_persons(run, rng, tmp_path):
         place = listed.index("secret")
         counted[option] = stored["documents"], pairs[place, place]
     assert counted == {"": (60, 10), " --person author": (26, 0)}
+
+
+def test_persons_are_told_apart_as_at_the_first_site(run, rng, tmp_path):
+    """With --like, the column that tells persons apart is taken over; a site without it is told so."""
+    points = rng.normal(size=(120, 2)).round(3)
+    for name, people in (("a", np.arange(120) // 4), ("b", np.arange(120) // 3)):
+        write_csv(tmp_path / f"{name}.csv", {"person": people, "x": points[:, 0], "y": points[:, 1]})
+    write_csv(tmp_path / "c.csv", {"x": points[:, 0], "y": points[:, 1]})
+    assert run("fit mixture a.csv --components 2 --columns x,y --person person -o a")[0] == 0
+    status, _, errors = run("fit mixture b.csv --like a -o b")
+    assert (status, "Persons are told apart by column 'person', as in a." in errors) == (0, True), errors
+    assert manifest_in(load_note("b")).persons == 40
+    assert "a counts persons; here each row or document counts as one." in run("fit mixture c.csv --like a -o c")[2]
+
+
+def test_a_merge_warns_of_what_the_rules_changed_at_many_sites(run, rng, tmp_path):
+    """A handful of rare persons at each site is most of them at all sites together."""
+    for name in "abc":
+        rare = np.where(np.arange(60) < 3, "yes", "no")
+        write_csv(tmp_path / f"{name}.csv", {"age": rng.normal(50, 9, 60).round(1), "rare": rare})
+    assert run("fit classes a.csv --components 1 -o a")[0] == 0
+    for name in "bc":
+        assert run(f"fit classes {name}.csv --like a -o {name}")[0] == 0
+    run("merge a b c -o m")
+    (remark,) = [one for one in load("m").remarks if one.kind == "disclosure rules"]
+    assert remark.is_warning
+    assert remark.what.startswith("a, b, c: Changed by the disclosure rules: Column 'rare': too few persons are 'yes'")
+
+
+@pytest.mark.parametrize(("far", "severity"), [(3.0, "note"), (60.0, "warning")])
+def test_a_component_that_takes_in_a_rare_one_far_away_carries_a_warning(far, severity, rng):
+    points = np.append(rng.normal(size=100), [far, far + 1.0])[:, None]
+    model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=1000.0)
+    start = model.from_assignments(points, np.append(np.zeros(100, dtype=int), [1, 1]))
+    safe = guarded(model, start, points, RULES)
+    assert [(remark.kind, remark.severity) for remark in safe.remarks] == [("disclosure rules", severity)]

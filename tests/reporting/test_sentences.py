@@ -227,6 +227,8 @@ def test_sequences_of_persons_are_counted_as_persons(monkeypatch):
     assert "This rests on 10 persons (10 sequences) at 2 sites;" in answer(findings, about)[1]
     shown = re.findall(r"<div><b>(\d+)</b><span>(\w+)</span>", page(findings.alignment, names=SITES, about=about))
     assert ("10", "persons") in shown
+    sites[SITES[0]] = Participant(rows=5, persons=5)
+    assert "This rests on at most 10 persons (10 sequences)" in answer(findings, About(participants=sites))[1]
 
 
 def test_a_column_may_be_called_like_one_of_our_words(monkeypatch, rng):

@@ -8,7 +8,7 @@ from typing import Any
 
 import decbayes
 from decbayes import files
-from decbayes.disclosure.guarding import guarded
+from decbayes.disclosure.guarding import CHANGED, guarded
 from decbayes.disclosure.ledger import today
 from decbayes.disclosure.manifest import KEY, Manifest, manifest_in
 from decbayes.disclosure.preparing import prepared
@@ -19,8 +19,10 @@ from decbayes.models.core.model import Model
 from decbayes.models.core.persons import Persons
 from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior
+from decbayes.remarks import RULES, Remark
 
 USUAL = Rules()
+POOLED = "Results describe the changed data: rare values count too seldom, and intervals do not include that."
 
 
 def save(
@@ -82,7 +84,9 @@ def drafted(
     if rules is not None:
         check_prepared(model, data, rules, people)
         safe = guarded(model, posterior, data, rules, persons=people, **context)
-        posterior, changed = safe.posterior, (*changed, *safe.changed)
+        pooled = [Remark(RULES, f"{CHANGED}: {text}", POOLED, severity="note") for text in changed]
+        posterior = replace(safe.posterior, remarks=(*posterior.remarks, *pooled, *safe.remarks))
+        changed = (*changed, *safe.changed)
     if people.total(rows) < rows and hasattr(model, "robust_errors"):
         from decbayes.models.regressions.messages.doubts import REPEATED
 

@@ -16,10 +16,17 @@ from decbayes.models.core.model import Model
 from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior
+from decbayes.remarks import RULES, Remark, Severity
 from decbayes.structure import CoupledSet, Structure
 
 # A fraction of a person that is only rounding.
 NEARLY = 1e-6
+# Joining small components is worth a warning if the site's data lose more than this, in nats per observation, in a
+# sample of this many.
+COSTLY, MOST_ROWS = 0.05, 2000
+CHANGED = "Changed by the disclosure rules"
+JOINED = "The component that took it in is wider and further off than it should be, and the rare one is not shown."
+MISSING = "It is not shown, although some persons have it."
 
 
 @dataclass(frozen=True)
@@ -28,6 +35,8 @@ class Guarded:
 
     posterior: Posterior
     changed: tuple[str, ...] = ()
+    remarks: tuple[Remark, ...] = ()
+    """What readers of results should know about the changes."""
 
 
 def guarded(
@@ -67,7 +76,7 @@ def guarded(
     """
     model, people = of_number(model, posterior), Persons.of(persons)
     # Others can subtract the file of the earlier data, so the new data must obey the rules by themselves.
-    result, changed = posterior if before is None else minus(posterior, before), []
+    result, changed, remarks = posterior if before is None else minus(posterior, before), [], []
     least = least_persons(model, rules)
     for coupled in posterior.structure.symmetry:
         presence = persons_in(model, result, coupled, belief or posterior, data, people)
@@ -76,6 +85,10 @@ def guarded(
             cells, result = result, without_rare_cells(model, result, belief or posterior, data, slots, rules, people)
             if small:
                 changed.append(components_in_words(model, small, least))
+                severity: Severity = "warning" if is_costly(model, posterior, cells, data, before) else "note"
+                remarks.append(
+                    Remark(RULES, f"{CHANGED}: {changed[-1]}", JOINED if model.joins else MISSING, severity=severity)
+                )
             if result is not cells:
                 changed.append(f"Moves of fewer than {rules.least_cell} persons share their counts with others.")
     hidden = model.rare_hidden(result, data, rules.least_documents, frequency, others, people)
@@ -83,7 +96,7 @@ def guarded(
         changed.append(f"Words that fewer than {rules.least_documents} documents have share their counts.")
     if not changed:
         return Guarded(posterior)
-    return Guarded(hidden if before is None else plus(hidden, before), tuple(changed))
+    return Guarded(hidden if before is None else plus(hidden, before), tuple(changed), tuple(remarks))
 
 
 def least_persons(model: Model, rules: Rules) -> float:
@@ -130,6 +143,16 @@ def without_small(
         return left_out(posterior, coupled, small), slots, int(small.sum())
     slots = slots_after_joining(posterior, coupled.factors, presence, least, before)
     return moved_to_slots(posterior, coupled, slots), slots, int(small.sum())
+
+
+def is_costly(model: Model, posterior: Posterior, joined: Posterior, data: Any, before: Posterior | None) -> bool:
+    """Whether the site's data are predicted clearly worse since small components have joined others."""
+    if model.unit == "word":
+        return False
+    rows = np.linspace(0, model.count(data) - 1, min(model.count(data), MOST_ROWS)).astype(np.intp)
+    some = model.taken(data, rows)
+    scores = [model.score(one, some) for one in (posterior, joined if before is None else plus(joined, before))]
+    return bool(scores[0] - scores[1] > COSTLY)
 
 
 def components_in_words(model: Model, number: int, least: float) -> str:

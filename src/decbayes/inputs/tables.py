@@ -332,11 +332,19 @@ READERS: dict[str, Callable[[Path, Sequence[str]], Observations]] = {
 
 def has_names(path: Path) -> bool:
     """Whether the file names its columns."""
+    return ending(path) == "parquet" or bool(column_names(path))
+
+
+def column_names(path: Path) -> tuple[str, ...]:
+    """The names of a table's columns; none if it does not name them, or is no table."""
     suffix = ending(path)
+    if suffix == "parquet":
+        return tuple(parquet_table(path).column_names)
     if suffix not in ("csv", "tsv"):
-        return suffix == "parquet"
+        return ()
     with reading(path, f".{suffix}"):
-        return not all(is_number(cell) for cell in next(csv_rows(path), []))
+        first = [cell.strip() for cell in next(csv_rows(path), [])]
+    return () if all(map(is_number, first)) else tuple(first)
 
 
 @contextmanager

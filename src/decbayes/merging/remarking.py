@@ -12,7 +12,7 @@ from decbayes.merging.base.components import LEAST_EVIDENCE, group_evidence, gro
 from decbayes.merging.base.problem import Decided
 from decbayes.merging.grouping.shared import LEAST_PER_PARAMETER, Shared
 from decbayes.posterior import Posterior
-from decbayes.remarks import MOST_NAMED, Remark, listed, ordered
+from decbayes.remarks import MOST_NAMED, RULES, Remark, listed, ordered
 from decbayes.structure import CoupledSet, Structure
 
 # A site stands alone if more than this share of its evidence is in slots that no other site supports.
@@ -28,7 +28,7 @@ NO_CHANCE = 28.0
 DECIMALS = 6
 # Warn if splitting slots should improve predictions by more than this, in nats per observation.
 COSTLY = 0.02
-# If at least this share of sites has found only one component, a merge of small sites probably misses others.
+# What concerns at least this share of the sites concerns the merge, such as sites that have found one component only.
 MANY = 0.2
 # A site with this many times as many components as there are slots has sent pieces of components.
 PIECES = 1.5
@@ -280,14 +280,19 @@ def without_data(posteriors: Sequence[Posterior], names: Sequence[str]) -> Itera
 
 
 def of_sites(posteriors: Sequence[Posterior], names: Sequence[str]) -> Iterator[Remark]:
-    """Warnings that the sites' posteriors carry, each once with the names of its sites."""
+    """Warnings that the sites' posteriors carry, and what disclosure rules changed, each once with its sites.
+
+    Changes at many sites are a warning even if they matter little at each of them: they all go in one direction.
+    """
     by_text: dict[Remark, list[str]] = {}
     for name, posterior in zip(names, posteriors, strict=True):
         for remark in posterior.remarks:
-            if remark.is_warning:
+            if remark.is_warning or remark.kind == RULES:
                 by_text.setdefault(remark, []).append(name)
     for remark, sites in by_text.items():
-        yield Remark(remark.kind, f"{listed(sites)}: {remark.what}", remark.advice, remark.rests_on)
+        serious = remark.is_warning or len(sites) >= MANY * len(names)
+        what = f"{listed(sites)}: {remark.what}"
+        yield Remark(remark.kind, what, remark.advice, remark.rests_on, "warning" if serious else "note")
 
 
 def same_data(posteriors: Sequence[Posterior], names: Sequence[str]) -> Iterator[Remark]:

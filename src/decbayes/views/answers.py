@@ -109,7 +109,8 @@ def certainty(findings: Findings, about: About = NOTHING) -> str:
     """The data behind the result, and how far to trust its intervals and matches; persons only if fewer than rows."""
     sites, amount = count_of(len(findings.sites), "site"), findings.total
     if amount and about.persons:
-        amount = f"{count_of(about.persons, 'person')} ({amount})"
+        at_most = "at most " if about.some_count_rows else ""
+        amount = f"{at_most}{count_of(about.persons, 'person')} ({amount})"
     rests = f"This rests on {amount} at {sites}" if amount else f"This rests on the data of {sites}"
     return f"{rests}; {'; '.join(doubts(findings))}."
 

@@ -46,6 +46,11 @@ class About:
         fewer = any(site.has_person_column or site.persons < site.rows for site in sites)
         return sum(site.persons for site in sites) if fewer and all(site.persons for site in sites) else 0
 
+    @property
+    def some_count_rows(self) -> bool:
+        """Whether some sites have told persons apart and others not, so that there may be fewer persons."""
+        return len({site.has_person_column for site in self.participants.values()}) > 1
+
     def with_unit(self, column: str) -> str:
         """A column with its unit, if it has one."""
         return f"{column} ({self.units[column]})" if column in self.units else column

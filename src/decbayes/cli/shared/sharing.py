@@ -17,11 +17,11 @@ from decbayes.disclosure import Rules
 from decbayes.disclosure.manifest import KEY, Manifest, manifest_in
 from decbayes.errors import InvalidFile, NotDisclosed
 from decbayes.files import load, load_note, save
-from decbayes.inputs.tables import RowsLeftOut
+from decbayes.inputs.tables import RowsLeftOut, column_names
 from decbayes.inputs.texts import STANDARD_INPUT
 from decbayes.merging.base.components import group_evidence
 from decbayes.models.core.evaluation import hold_back, rows_of
-from decbayes.models.core.model import Model
+from decbayes.models.core.model import Model, split_names
 from decbayes.models.core.persons import EACH, Persons
 from decbayes.posterior import Posterior
 
@@ -244,6 +244,31 @@ def merged_manifest(paths: Sequence[Path], merged: Posterior) -> dict[str, Any]:
 def persons_of(model: Model, files: Sequence[Path], column: str, **reading_options: Any) -> Persons:
     """The persons behind the observations; without a column, each observation is a person."""
     return model.persons(model_input(model, files), column, **reading_options) if column else EACH
+
+
+def person_column(known: Path | None, files: Sequence[Path]) -> str:
+    """The column that tells persons apart at the site of a known file, if these files have it, too."""
+    manifest = None if known is None else manifest_of(known)
+    if manifest is None or not manifest.person:
+        return ""
+    if all(manifest.person in column_names(file) for file in files):
+        messages().print(plain(f"Persons are told apart by column '{manifest.person}', as in {known}."))
+        return manifest.person
+    advice = "If persons have several, name the column that tells them apart: --person."
+    messages().print(plain(f"{known} counts persons; here each row or document counts as one. {advice}"))
+    return ""
+
+
+def check_names(model: Model, files: Sequence[Path], columns: str, rules: Rules | None) -> None:
+    """Refuse columns that identify persons, also where the model of a table does not keep their names."""
+    if rules is None or hasattr(model, "columns") or not hasattr(model, "dimension"):
+        return
+    from decbayes.columns import Gaussian
+    from decbayes.disclosure.preparing import check_columns
+    from decbayes.inputs.large import read_points
+
+    for table in (read_points(file, split_names(columns)) for file in files):
+        check_columns(dict.fromkeys(table.columns, Gaussian()), np.asarray(table.values), rules)
 
 
 def rows_behind(paths: Sequence[Path], posteriors: Sequence[Posterior]) -> list[int] | None:

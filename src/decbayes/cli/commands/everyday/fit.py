@@ -42,8 +42,10 @@ from decbayes.cli.shared.sharing import (
     ReadingReport,
     RulesOption,
     SiteOption,
+    check_names,
     least_listed,
     ledger_beside,
+    person_column,
     persons_of,
     public_documents,
     public_note,
@@ -64,7 +66,7 @@ from decbayes.cli.shared.unfinished import (
     forget,
 )
 from decbayes.devices import DeviceName, use_device
-from decbayes.disclosure import Persons, Rules
+from decbayes.disclosure import Rules
 from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
 from decbayes.files import load
 from decbayes.inputs.tables import Report
@@ -191,8 +193,11 @@ def fit(
     options |= {"rules": None if in_force is None else in_force.plain(), "person": person}
     command = command_key(kind, files, options | given(hold_back=hold_back or None, device=device))
     shared = known is not None or settings.get("agreed_columns") is not None
-    model, observations, persons = read_data(kind, data, known, before, settings, in_force, person, report)
+    model, observations, person = read_data(kind, data, known, before, settings, in_force, person, report)
+    reading_options = {name: settings[name] for name in kind.reading_options & settings.keys()}
+    persons = persons_of(model, files, person, **reading_options)
     in_force = tightened_by(in_force, known)
+    check_names(model, files, settings.get("columns", ""), in_force)
     safe = safe_to_fit(
         model, observations, in_force,
         agreed=shared, on_top=before is not None, share=hold_back, persons=persons, report=report,
@@ -263,16 +268,14 @@ def read_data(
     rules: Rules | None,
     person: str,
     report: ReadingReport,
-) -> tuple[Model, Any, Persons]:
-    """The model, of another posterior if one is `known`, the observations, and the persons behind them."""
+) -> tuple[Model, Any, str]:
+    """The model, of another posterior if one is `known`, the observations, and the column that tells persons apart."""
     if known is None:
         settings |= vocabulary_limit(kind, settings, rules, person) | without_person(kind, data, settings, person)
-    reading_options = {name: settings[name] for name in kind.reading_options & settings.keys()}
     model, observations = model_and_data(kind, data, known, settings, report)
     if before is not None and before.posterior.structure != model.structure:
         raise WrongArgument(f"{known} has another number of {model.number}; leave --{model.number} out.")
-    persons = persons_of(model, [data] if isinstance(data, Path) else data, person, **reading_options)
-    return model, observations, persons
+    return model, observations, person or person_column(known, [data] if isinstance(data, Path) else data)
 
 
 def file_context(before: Sent | None, public: Any) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from decbayes.cli.shared.match_confidence import (
 from decbayes.cli.shared.outputs import DPI, Dpi, check_output, check_picture, output_option, save_picture
 from decbayes.cli.shared.posterior_files import is_release, last_complete_round, read_once, support_note
 from decbayes.cli.shared.running import WrongArgument
-from decbayes.cli.shared.sharing import check_received_files, manifest_of, merged_manifest, rows_behind, rules_given
+from decbayes.cli.shared.sharing import check_received_files, merged_manifest, rows_behind, rules_given
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import alignment_progress, messages, plain, plural
 from decbayes.cli.shared.terminal import output as results
@@ -36,7 +36,7 @@ from decbayes.merging.base.compatibility import same_columns
 from decbayes.merging.base.problem import SOLVERS, Solver
 from decbayes.merging.base.recentring import recentred
 from decbayes.posterior import Posterior
-from decbayes.remarks import Remark, changes_by_rules, lines, ordered
+from decbayes.remarks import Remark, lines, ordered
 from decbayes.updates.exchange import site_name
 from decbayes.updates.rounds import Round, Sent, together
 from decbayes.views import view_of
@@ -248,8 +248,6 @@ def merge(
     strict = duplicates == "refuse" and not options.robust
     received = Received(posteriors, read_once(posteriors, any_prior=bool(priors.given), copies_count=strict), output)
     check_received_files(posteriors, received.posteriors, rules_given(rules))
-    for line in received.changes:
-        messages().print(plain(line))
     if (shared_round := together(received.sent)) is not None:
         check_options_of_round(options, priors, display)
         merge_round(received, shared_round, options, display)
@@ -276,12 +274,6 @@ class Received:
     @property
     def rows(self) -> list[int] | None:
         return rows_behind(self.paths, self.posteriors)
-
-    @property
-    def changes(self) -> list[str]:
-        """What the disclosure rules changed at sites."""
-        manifests = {name: manifest_of(path) for name, path in zip(self.names, self.paths, strict=True)}
-        return changes_by_rules({name: manifest.changed for name, manifest in manifests.items() if manifest})
 
     def subset(self, sites: Sequence[int]) -> "Received":
         """Only these sites."""
