@@ -500,3 +500,25 @@ def test_options_to_copy_are_quoted_for_the_shell(run, tmp_path):
     rows = "".join(f"{day},{age % 7}\n" for age, day in enumerate(range(0, 600, 10)))
     (tmp_path / "c.csv").write_text(f"stay (days),visits\n{rows}")
     assert "--kinds 'stay (days)=real'" in run("columns c.csv -o c.columns")[2]
+
+
+def test_spellings_of_yes_are_not_counted_as_no(run, tmp_path):
+    rows = ["yes"] * 30 + ["Yes"] * 30 + ["no"] * 40
+    (tmp_path / "a.csv").write_text("died,x\n" + "".join(f"{y},{place % 7}.5\n" for place, y in enumerate(rows)))
+    status, _, errors = run("fit logistic-regression a.csv --formula died~x --yes yes -o a.posterior")
+    assert (status, "Another category of 'died' is 'yes' but for capital letters" in errors) == (2, True), errors
+    (tmp_path / "a.csv").write_text((tmp_path / "a.csv").read_text().replace("Yes", "perhaps"))
+    _, _, errors = run("fit logistic-regression a.csv --formula died~x --yes yes -o a.posterior")
+    assert "models the odds of died = yes against all 2 other categories" in errors
+    assert "differ only in capital letters" not in run("columns a.csv -o a.columns")[2]
+    (tmp_path / "b.csv").write_text("ward\n" + "heart\n" * 30 + "Heart\n" * 30 + "skin\n" * 30)
+    assert "'ward' is taken as categorical, and has categories that differ only in capital" in run("columns b.csv")[2]
+
+
+def test_codes_for_missing_values_are_noticed_at_every_site(run, rng, tmp_path):
+    for name, code in (("a", None), ("b", "-9")):
+        ages = [f"{age:.1f}" for age in rng.normal(50, 8, 80)]
+        ages[:6] = [code] * 6 if code else ages[:6]
+        (tmp_path / f"{name}.csv").write_text("age,y\n" + "".join(f"{a},{rng.normal():.2f}\n" for a in ages))
+    assert "lie far" not in run("fit linear-regression a.csv --formula y~age -o a.posterior")[2]
+    assert "The values of age lie far from the agreed" in run("fit linear-regression b.csv --like a.posterior -o b")[2]

@@ -108,18 +108,28 @@ class Accuracy:
 
     @property
     def groups(self) -> list[Row]:
-        """Observed and expected sums by risk, and their ratio. Small groups of a site count in the adjacent one."""
-        rows = zip(self.covers, self.observed, self.expected, self.persons, strict=True)
+        """Observed and expected sums by risk, and their ratio; no two groups overlap.
+
+        Small groups of a site count in the adjacent one, so groups that other sites keep apart are joined as well.
+        """
+        joined: list[tuple[tuple[int, int], Array]] = []
+        sums = zip(self.persons, self.observed, self.expected, strict=True)
+        for covers, values in zip(self.covers, map(np.array, sums), strict=True):
+            if not values[0]:
+                continue
+            while joined and joined[-1][0][1] >= covers[0]:
+                before, more = joined.pop()
+                covers, values = union(before, covers), values + more
+            joined.append((covers, values))
         return [
             {
                 "risk": named(*covers),
-                "persons": persons,
-                "observed": observed,
-                "expected": expected,
-                "ratio": observed / expected,
+                "persons": int(persons),
+                "observed": float(observed),
+                "expected": float(expected),
+                "ratio": float(observed / expected),
             }
-            for covers, observed, expected, persons in rows
-            if persons
+            for covers, (persons, observed, expected) in joined
         ]
 
     def to_json(self) -> str:

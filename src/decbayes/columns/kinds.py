@@ -128,7 +128,9 @@ class Categorical(Column):
         return column, np.where(np.isnan(numbers), np.nan, moved[np.nan_to_num(numbers).astype(np.intp)]), str(rare)
 
     def doubts(self, values: Raw, *, piled: bool = False) -> str:
-        """Numbers apart from a few slips, one of which turns all values into categories."""
+        """Names that differ in spelling; or numbers but for a few slips, which make categories of all values."""
+        if len({" ".join(name.split()).casefold() for name in self.categories}) < len(self.categories):
+            return "has categories that differ only in capital letters or spaces. Write those alike that are the same."
         numbers = np.array([number_of(value) for value in values if not is_missing(value)])
         known = numbers[~np.isnan(numbers)]
         if len(known) == len(numbers) or 2 * len(known) < len(numbers) or len(np.unique(known)) <= FEW_VALUES:

@@ -61,7 +61,9 @@ class Logistic(Generalized):
         return Categorical.kind if words else YesNo.kind
 
     def modelled(self, name: str, column: Column) -> str:
-        return f"odds of {name} = {level_of(column)}"
+        others = len(column.categories) - 1 if isinstance(column, YesNo) else 1
+        against = f" against all {others} other categories" if others > 1 else ""
+        return f"odds of {name} = {level_of(column)}{against}"
 
     def check_targets(self, name: str, targets: Array) -> None:
         if not np.isin(targets, (0.0, 1.0)).all():
@@ -126,7 +128,10 @@ def as_yes_or_no(name: str, column: Column, yes: str) -> Column:
     if yes not in categories and not (isinstance(column, Categorical) and len(categories) == 1):
         remedy = "`decbayes columns` lists its categories" if categories else "It is yes or no already; leave out --yes"
         raise InvalidStructure(f"There is no category '{yes}' in '{name}' to count as yes. {remedy}.")
-    return YesNo(yes, *(category for category in categories if category != yes))
+    others = [category for category in categories if category != yes]
+    if any(category.casefold() == yes.casefold() for category in others):
+        raise InvalidStructure(f"Another category of '{name}' is '{yes}' but for capital letters. Write them alike.")
+    return YesNo(yes, *others)
 
 
 def name_level(model: Any) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import chdtrc
 
 from decbayes.columns import Column
-from decbayes.columns.cells import far_apart
+from decbayes.columns.cells import far_apart, negative_codes
 from decbayes.families import Array
 from decbayes.remarks import Remark
 
@@ -110,11 +110,13 @@ def of_values(columns: Mapping[str, Column], points: Array) -> Iterator[Remark]:
         centre, times = float(values.mean()), float(values.std()) / unit
         far = abs(centre - zero) > AWAY * unit * max(times, 1.0) and not 1.0 / SCALES <= times <= SCALES
         another_unit = far and 1.0 / ALIKE < centre / (times * zero or np.inf) < ALIKE
-        if another_unit or (times > SCALES and far_apart(*np.unique(values, return_counts=True))):
+        different, rows = np.unique(values, return_counts=True)
+        coded = negative_codes(different, rows) or (times > SCALES and far_apart(different, rows))
+        if another_unit or coded:
             yield Remark(
                 "other values",
                 f"The values of {name} lie far from the agreed centre and scale.",
-                "Does this site use another unit, or a code such as 999 for missing values?",
+                "Does this site use another unit, or a code such as 999 or -9 for missing values?",
             )
 
 
