@@ -522,3 +522,15 @@ def test_codes_for_missing_values_are_noticed_at_every_site(run, rng, tmp_path):
         (tmp_path / f"{name}.csv").write_text("age,y\n" + "".join(f"{a},{rng.normal():.2f}\n" for a in ages))
     assert "lie far" not in run("fit linear-regression a.csv --formula y~age -o a.posterior")[2]
     assert "The values of age lie far from the agreed" in run("fit linear-regression b.csv --like a.posterior -o b")[2]
+
+
+def test_warnings_are_lines_without_source_code_and_simulated_sites_make_none(run, rng, tmp_path):
+    for name, shift in (("a", 0.0), ("b", 0.0), ("c", 5000.0)):
+        rows = "".join(f"{x + shift:.2f},{int(rng.random() < 0.5)}\n" for x in rng.normal(50, 5, 60))
+        (tmp_path / f"{name}.csv").write_text(f"x,y\n{rows}")
+    run("fit logistic-regression a.csv --formula y~x -o a")
+    run("fit logistic-regression b.csv --like a -o b")
+    errors = run("fit logistic-regression c.csv --like a -o c")[2]
+    assert "Column 'x' is on average" in errors
+    assert "UserWarning" not in errors
+    assert "Column 'column 1'" not in run("merge a b c -o m")[2]

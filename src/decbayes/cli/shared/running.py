@@ -6,8 +6,10 @@ import shutil
 import sys
 import tempfile
 import traceback
+import warnings
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
+from functools import partial
 from inspect import cleandoc
 from io import TextIOWrapper
 from pathlib import Path
@@ -82,7 +84,10 @@ def finish(command: Callable[[], object], *, name: str, debug: bool = False) -> 
     ALIASES.clear()
     print_anything()
     try:
-        status = command()
+        with warnings.catch_warnings():
+            if not debug:
+                warnings.showwarning = partial(print_warning, set())
+            status = command()
         if sys.stdout is not None:  # it is None after >&-
             sys.stdout.flush()
     except CycloptsError as error:
@@ -109,6 +114,13 @@ def finish(command: Callable[[], object], *, name: str, debug: bool = False) -> 
         sys.exit(INTERRUPTED)
     # A command may return its exit status, as `decbayes status` does.
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def print_warning(printed: set[str], message: Warning | str, *where: Any, **more: Any) -> None:
+    """Print a warning once, as one line without the code that it comes from."""
+    if str(message) not in printed:
+        printed.add(str(message))
+        print(printable(str(message)), file=sys.stderr)
 
 
 def shown_default(value: Any) -> str | None:
