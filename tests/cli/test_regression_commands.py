@@ -524,6 +524,7 @@ def test_codes_for_missing_values_are_noticed_at_every_site(run, rng, tmp_path):
     assert "The values of age lie far from the agreed" in run("fit linear-regression b.csv --like a.posterior -o b")[2]
 
 
+@pytest.mark.filterwarnings("default")
 def test_warnings_are_lines_without_source_code_and_simulated_sites_make_none(run, rng, tmp_path):
     for name, shift in (("a", 0.0), ("b", 0.0), ("c", 5000.0)):
         rows = "".join(f"{x + shift:.2f},{int(rng.random() < 0.5)}\n" for x in rng.normal(50, 5, 60))
