@@ -404,3 +404,12 @@ def test_more_worlds_are_simulated_only_where_a_p_value_is_in_doubt(monkeypatch,
     counts.clear()
     db.checking.heterogeneity(aligned, worlds=3)
     assert counts == [3], "as many as were asked for"
+
+
+def test_worlds_are_compared_once_if_more_are_simulated(monkeypatch, rng):
+    asked, real = [], differences.redivide
+    monkeypatch.setattr(differences, "GREY", (0.0, 1.1))
+    monkeypatch.setattr(differences, "redivide", lambda setting: asked.append(setting) or real(setting))
+    model = db.GaussianMixture(1, 1, variance=1.0, prior_variance=100.0)
+    db.checking.heterogeneity(db.align([model.fit(rng.normal(size=(9, 1)), rng=rng).posterior for _ in range(3)]))
+    assert len(asked) == 5 * 8

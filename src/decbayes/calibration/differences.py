@@ -116,14 +116,18 @@ def in_worlds(alignment: Alignment, setting: Setting, worlds: int) -> Heterogene
     return reading.of_components(alignment, setting.coupled, chance, usual_spread(sent), setting.redivided)
 
 
-@lru_cache(maxsize=16)
 def simulated_spreads(worlds: Worlds, count: int) -> tuple[Spread, Spread]:
     """(worlds, slots): the spreads of simulated sites, with data redivided among common slots, and as sent."""
-    setting = worlds.setting
-    pairs = [(redivide(replace(setting, alignment=one.alignment)), one.alignment) for one in worlds.first(count)]
-    spreads = [in_slots_of(setting.truth, redivided, sent, setting.coupled) for redivided, sent in pairs]
+    spreads = [simulated_spread(worlds, number) for number in range(count)]
     redivided, sent = (Spread(*map(np.array, zip(*part, strict=True))) for part in zip(*spreads, strict=True))
     return redivided, sent
+
+
+@lru_cache(maxsize=128)
+def simulated_spread(worlds: Worlds, number: int) -> tuple[Spread, Spread]:
+    """The spreads of the sites of one simulated world."""
+    setting, sent = worlds.setting, worlds.first(number + 1)[number].alignment
+    return in_slots_of(setting.truth, redivide(replace(setting, alignment=sent)), sent, setting.coupled)
 
 
 def usual_spread(sent: Spread) -> Array:

@@ -117,12 +117,19 @@ class Setting:
 
     def of_structure(self, structure: Structure) -> Model:
         """The model with this structure and the optimizer settings of the given one."""
-        try:
-            known = model_for(structure)
-        except StructureMismatch as error:
-            raise NotCalibrated(f"These sites cannot be simulated: {error}") from None
-        few = replace(known.ascent, restarts=min(known.ascent.restarts, RESTARTS))
-        return replace(known, ascent=self.ascent or few)
+        if structure not in self.models:
+            try:
+                known = model_for(structure)
+            except StructureMismatch as error:
+                raise NotCalibrated(f"These sites cannot be simulated: {error}") from None
+            few = replace(known.ascent, restarts=min(known.ascent.restarts, RESTARTS))
+            self.models[structure] = replace(known, ascent=self.ascent or few)
+        return self.models[structure]
+
+    @cached_property
+    def models(self) -> dict[Structure, Model]:
+        """Models by structure: the same ones are asked for again and again."""
+        return {}
 
     @property
     def key(self) -> tuple[Any, ...]:
