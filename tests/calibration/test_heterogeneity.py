@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.special import expit
-from scipy.stats import chi2, gamma
+from scipy.stats import cauchy, chi2, gamma
 from scipy.stats import f as f_distribution
 
 import decbayes as db
@@ -172,6 +172,23 @@ def regressions(rng, between, *, slopes=0.0, count=8, size=30):
     return model, rows
 
 
+def of_either(joint, each):
+    """The p-value of several coefficients together or any by itself."""
+    return cauchy.sf(0.5 * cauchy.isf(joint) + 0.5 * np.mean(cauchy.isf(each)))
+
+
+def each_alone(scores, information):
+    """For each coefficient, Σ score² / information over sites, at the estimate of all rows; and its mean by chance."""
+    inverse = np.linalg.inv(sum(information))
+    return [
+        (
+            sum(score[j] ** 2 / part[j, j] for score, part in zip(scores, information, strict=True)),
+            sum(1.0 - (part @ inverse @ part)[j, j] / part[j, j] for part in information),
+        )
+        for j in range(len(inverse))
+    ]
+
+
 def test_coefficients_are_compared_as_a_meta_analysis_of_several_does(rng):
     model, rows = regressions(rng, 0.5)
     (found,) = db.checking.heterogeneity(db.align([model.fit(part).posterior for part in rows])).values()
@@ -181,7 +198,9 @@ def test_coefficients_are_compared_as_a_meta_analysis_of_several_does(rng):
     pooled = np.linalg.solve(sum(weights), sum(weight @ beta for weight, beta in zip(weights, own, strict=True)))
     q = sum((beta - pooled) @ weight @ (beta - pooled) for weight, beta in zip(weights, own, strict=True))
     assert found.ratio[0] == pytest.approx(np.sqrt(q / 21), rel=1e-3)
-    assert found.probability[0] == pytest.approx(chi2(21).sf(q), rel=2e-2)
+    scores = [design.T @ (part[:, 2] - design @ pooled) for design, part in zip(designs, rows, strict=True)]
+    each = [chi2(freedom).sf(alone) for alone, freedom in each_alone(scores, weights)]
+    assert found.probability[0] == pytest.approx(of_either(chi2(21).sf(q), each), rel=2e-2)
 
 
 def test_with_noise_of_unknown_size_coefficients_are_compared_by_an_exact_f_test(rng):
@@ -192,13 +211,18 @@ def test_with_noise_of_unknown_size_coefficients_are_compared_by_an_exact_f_test
     )
     (found,) = db.checking.heterogeneity(db.align([model.fit(part).posterior for part in rows])).values()
 
-    def unexplained(part):
+    def residuals(part):
         design = np.column_stack([np.ones(len(part)), part[:, :2]])
-        return float(((part[:, 2] - design @ np.linalg.lstsq(design, part[:, 2], rcond=None)[0]) ** 2).sum())
+        return part[:, 2] - design @ np.linalg.lstsq(design, part[:, 2], rcond=None)[0]
 
-    within, between = sum(map(unexplained, rows)), unexplained(np.concatenate(rows))
-    statistic = (between - within) / 15 / (within / 24)
-    assert found.probability[0] == pytest.approx(f_distribution(15, 24).sf(statistic), rel=1e-4)
+    within, left = sum(float((residuals(part) ** 2).sum()) for part in rows), residuals(np.concatenate(rows))
+    statistic = (float((left**2).sum()) - within) / 15 / (within / 24)
+    designs = [np.column_stack([np.ones(len(part)), part[:, :2]]) for part in rows]
+    scores = [design.T @ part for design, part in zip(designs, np.split(left, 6), strict=True)]
+    alone = each_alone(scores, [design.T @ design for design in designs])
+    each = [f_distribution(freedom, 24).sf(q / freedom / (within / 24)) for q, freedom in alone]
+    joint = f_distribution(15, 24).sf(statistic)
+    assert found.probability[0] == pytest.approx(of_either(joint, each), rel=1e-4)
     assert found.ratio[0] == pytest.approx(np.sqrt(statistic), rel=1e-4)
 
 
@@ -276,7 +300,8 @@ def rao(kind, shards):
         information = [(x * weight(mu)[:, None]).T @ x for x, mu in zip(designs, expected, strict=True)]
         beta = beta + np.linalg.solve(sum(information), sum(scores))
     statistic = sum(score @ np.linalg.solve(part, score) for score, part in zip(scores, information, strict=True))
-    return chi2.sf(statistic, (len(shards) - 1) * len(beta))
+    each = [chi2.sf(alone, freedom) for alone, freedom in each_alone(scores, information)]
+    return of_either(chi2.sf(statistic, (len(shards) - 1) * len(beta)), each)
 
 
 @pytest.mark.parametrize("between", [0.0, 1.2])
@@ -320,11 +345,11 @@ def test_sites_are_simulated_as_what_they_sent(first, rng, monkeypatch):
 @pytest.mark.parametrize(("grey", "expected"), [((0.0, 1.1), 5 * 8), ((1.1, 2.0), 8)])
 def test_more_sites_of_a_regression_are_simulated_only_if_its_p_value_is_in_doubt(grey, expected, rng, monkeypatch):
     asked = set()
-    real = differences.redrawn_spread
+    real = differences.redrawn_spreads
     monkeypatch.setattr(differences, "GREY", grey)
     monkeypatch.setattr(differences, "WORLDS", 8)
     monkeypatch.setattr(
-        differences, "redrawn_spread", lambda redrawing, world: asked.add(world) or real(redrawing, world)
+        differences, "redrawn_spreads", lambda redrawing, world: asked.add(world) or real(redrawing, world)
     )
     alignment = db.align(outcomes(db.PoissonRegression, 10, 0.0, rng, count=3))
     db.checking.heterogeneity(alignment)

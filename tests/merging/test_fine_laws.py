@@ -6,8 +6,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 from scipy.integrate import trapezoid
+from scipy.stats import cauchy, chi2, gamma, norm, poisson
 from scipy.stats import f as f_distribution
-from scipy.stats import gamma, norm, poisson
 from structures import topics
 
 import decbayes as db
@@ -21,11 +21,19 @@ from decbayes.merging.base.products import check_assignments, scaled
 from decbayes.merging.grouping.inherited_ids import home_slots
 from decbayes.merging.grouping.shared import near_duplicates, predictive_gains
 from decbayes.merging.placing import placed
-from decbayes.merging.reading._heterogeneity import Chance, Coefficients, Comparison, ranks, to_let_differ
+from decbayes.merging.reading._heterogeneity import (
+    Chance,
+    Chances,
+    Coefficients,
+    Comparison,
+    of_either,
+    ranks,
+    to_let_differ,
+)
 from decbayes.remarks import Remark
 
 MIXTURE = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
-KNOWN = Chance(np.ones(1), np.full(1, 1e6), np.full(1, 1e9))
+KNOWN = Chances(*(Chance(np.ones(shape), np.full(shape, 1e6), np.full(shape, 1e9)) for shape in ((1,), (1, 1))))
 
 
 def mixture_of(*groups):
@@ -155,7 +163,7 @@ def test_differences_that_are_sure_but_less_than_half_as_much_again_as_chance_ar
     effects = 0.1 * np.sqrt(39 / 40) * signs * [times, 1.3]
     known = Coefficients(100.0 * effects[:, None], 100.0 * np.tile(np.eye(2), (40, 1, 1, 1)))
     spread, entries = known.compared(np.ones(1))
-    assert KNOWN.probability(spread.relative)[0] < 1e-9
+    assert KNOWN.joint.probability(spread.relative)[0] < 1e-9
     np.testing.assert_allclose(entries.times[0], [times, 1.3])
     assert to_let_differ(known, KNOWN) == ((0,) if times > 1.5 else ())
 
@@ -177,6 +185,49 @@ def test_joint_comparison_is_that_of_the_precisions(rng):
         room = np.sum(1 / v) - np.sum(1 / v**2) / np.sum(1 / v)
         assert entries.times[0, entry] == pytest.approx(np.sqrt(alone / 4))
         assert entries.between[0, entry] == pytest.approx(np.sqrt(max(alone - 4, 0.0) / room))
+
+
+def test_each_coefficient_is_compared_with_its_own_freedom(rng):
+    """Q_j of Gaussian r_i has the mean freedom_j exactly: the variance of r_i is P_i − P_i (Σ P)⁻¹ P_i."""
+    precisions = np.array([np.cov(rng.normal(size=(3, 5))) for _ in range(4)])
+    precisions[2, 1], precisions[2, :, 1] = 0.0, 0.0  # the third site does not know the second coefficient
+    roots = [np.linalg.cholesky(p + 1e-12 * np.eye(3)) for p in precisions]
+    draws = [np.array([root @ rng.normal(size=3) for root in roots]) for _ in range(4000)]
+    spreads = [Coefficients(shifts[:, None], precisions[:, None]).each() for shifts in draws]
+    freedom, lost = spreads[0].freedom[0], np.linalg.inv(precisions.sum(axis=0))
+    by_hand = [sum(1 - (p @ lost @ p)[j, j] / p[j, j] for p in precisions if p[j, j] > 0) for j in range(3)]
+    np.testing.assert_allclose(freedom, by_hand)
+    # The standard error of the mean of a quadratic form is below √(2 · 4 / 4000) = 0.045.
+    np.testing.assert_allclose(np.mean([spread.statistic[0] for spread in spreads], axis=0), freedom, atol=0.15)
+
+
+def test_a_coefficient_of_one_site_alone_is_not_compared():
+    precisions = np.array([np.diag([3.0, 2.0]), np.diag([5.0, 0.0])])
+    spread = Coefficients(np.array([[[1.0, 7.0]], [[-2.0, 0.0]]]), precisions[:, None]).each()
+    np.testing.assert_allclose(spread.freedom, [[1.0, 0.0]])
+    assert np.isnan(spread.relative[0, 1])
+
+
+def test_p_values_of_all_coefficients_and_of_each_are_combined(rng):
+    """As the tail of a Cauchy distribution, half of the weight on the joint one."""
+    joint, each = np.array([0.04, 0.5, 0.5, 0.04, np.nan]), np.full((5, 3), 0.3)
+    each[1, 2], each[2] = 0.001, [0.001, np.nan, 0.9]
+    each[3], each[4] = np.nan, 0.2
+    quantiles = [cauchy.isf([0.04, 0.5, 0.5]), [cauchy.isf(row[np.isfinite(row)]).mean() for row in each[:3]]]
+    np.testing.assert_allclose(of_either(joint, each), [*cauchy.sf(np.mean(quantiles, axis=0)), 0.04, np.nan])
+    small = np.array([1e-30, 1e-4])
+    np.testing.assert_allclose(of_either(small, np.ones((2, 4))), 2.0 * small, rtol=0.02, err_msg="others are alike")
+    np.testing.assert_allclose(of_either(small, small[:, None]), small, err_msg="one coefficient")
+    assert of_either(np.zeros(1), np.zeros((1, 2))) < 1e-300
+
+
+@pytest.mark.parametrize("coefficients", [2, 8])
+def test_a_combined_p_value_of_equal_sites_is_below_a_level_as_often_as_it_says(coefficients, rng):
+    """Joint and single statistics are far from independent: the one is the sum of the others."""
+    squares = rng.chisquare(9, size=(40_000, coefficients))
+    combined = of_either(chi2(9 * coefficients).sf(squares.sum(axis=1)), chi2(9).sf(squares))
+    for level, most in ((0.01, 0.013), (0.05, 0.06), (0.5, 0.53)):  # the standard errors are at most 0.0025
+        assert 0.9 * level < np.mean(combined < level) < most
 
 
 def test_a_coefficient_integrated_out_leaves_the_marginal_of_the_others(rng):

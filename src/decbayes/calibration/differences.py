@@ -17,7 +17,7 @@ from decbayes.merging.base.components import Components
 from decbayes.merging.base.problem import Solver
 from decbayes.merging.base.recentring import recentred
 from decbayes.merging.grouping.search import SlotSearch
-from decbayes.merging.reading import RANK, Chance, Coefficients, Spread, ranks
+from decbayes.merging.reading import RANK, Chance, Chances, Coefficients, Spread, ranks
 from decbayes.models.core.registry import model_for
 from decbayes.models.core.simulation import drawn_parameters
 from decbayes.models.regressions.messages.redrawn import RowsLike
@@ -191,22 +191,22 @@ def of_coefficients(alignment: Alignment, factor: str, known: Coefficients, worl
     """
     try:
         if alignment.refined:
-            return reading.of_coefficients(alignment, factor, known, score_chance(alignment, known))
-        if (exact := exact_chance(alignment, factor, known)) is not None:
+            return reading.of_coefficients(alignment, factor, known, score_chances(alignment, known))
+        if (exact := exact_chances(alignment, factor, known)) is not None:
             return reading.of_coefficients(alignment, factor, known, exact)
         redrawing = Redrawing(alignment, factor)
-        chance = redrawing.chance(known, worlds or WORLDS)
+        chance = redrawing.chances(known, worlds or WORLDS)
         compared = reading.of_coefficients(alignment, factor, known, chance)
         if worlds is None and in_doubt(compared) and redrawing.cells <= QUICK_CELLS:
-            chance = redrawing.chance(known, TIMES_MORE * WORLDS)
+            chance = redrawing.chances(known, TIMES_MORE * WORLDS)
             compared = reading.of_coefficients(alignment, factor, known, chance)
         return compared
     except (NotCalibrated, StructureMismatch) as error:
-        unknown = Chance.unknown(known.shifts.shape[1])
+        unknown = Chances.unknown(known.shifts.shape[1])
         return reading.of_coefficients(alignment, factor, known, unknown, str(error))
 
 
-def score_chance(alignment: Alignment, known: Coefficients) -> Chance:
+def score_chances(alignment: Alignment, known: Coefficients) -> Chances:
     """After rounds, when all sites have expanded their likelihoods at the same coefficients: a chi-square.
 
         Q = Σ_i g_iᵀ P_i⁻¹ g_i,  g_i = s_i − P_i m
@@ -217,11 +217,11 @@ def score_chance(alignment: Alignment, known: Coefficients) -> Chance:
     model = model_for(alignment.structure)
     if not isinstance(model, Regression) or model.varying or model.weights:
         raise NotCalibrated("after rounds, only coefficients that do not vary, of rows without weights, are compared.")
-    freedom = known.compared(np.ones(known.shifts.shape[1]))[0].freedom
-    return Chance(np.ones(len(freedom)), 0.5 * freedom, np.full(len(freedom), reading.KNOWN))
+    rows = known.shifts.shape[1]
+    return Chances.of_noise(known, np.ones(rows), np.full(rows, reading.KNOWN))
 
 
-def exact_chance(alignment: Alignment, factor: str, known: Coefficients) -> Chance | None:
+def exact_chances(alignment: Alignment, factor: str, known: Coefficients) -> Chances | None:
     """With Gaussian noise of unknown size: its variance within sites, in units of the merge's; an F test."""
     family, prior = alignment.structure.families[factor], alignment.structure.prior[factor]
     natural = alignment.merged().natural[factor]
@@ -231,13 +231,12 @@ def exact_chance(alignment: Alignment, factor: str, known: Coefficients) -> Chan
     if not given:
         return None
     counts, squares = (np.sum(part, axis=0) for part in zip(*given, strict=True))
-    spread, _ = known.compared(np.ones(len(natural)))
     inverses = np.linalg.pinv(known.precisions, rcond=RANK, hermitian=True)
     explained = np.einsum("nkd,nkde,nke->k", known.shifts, inverses, known.shifts)
     degrees = counts - ranks(known.precisions).sum(axis=0)
     if not (degrees > 0.0).all():
         raise NotCalibrated("Sites have no more rows than coefficients, so that the noise is not known.")
-    return Chance((squares - explained) / degrees, 0.5 * spread.freedom, degrees)
+    return Chances.of_noise(known, (squares - explained) / degrees, degrees)
 
 
 @dataclass(frozen=True)
@@ -279,15 +278,16 @@ class Redrawing:
     def cells(self) -> int:
         return sum(site.count * site.rows.shape[1] for site in self.rows)
 
-    def chance(self, known: Coefficients, worlds: int) -> Chance:
+    def chances(self, known: Coefficients, worlds: int) -> Chances:
         """How far such sites differ by chance if the merge is true."""
-        spreads = [redrawn_spread(self, world) for world in range(worlds)]
-        return chance_of(Spread(*map(np.array, zip(*spreads, strict=True))), known.compared(np.ones(1))[0].freedom)
+        spreads = zip(*(redrawn_spreads(self, world) for world in range(worlds)), strict=True)
+        joint, each = (Spread(*map(np.array, zip(*part, strict=True))) for part in spreads)
+        return Chances(chance_of(joint, known.compared(np.ones(1))[0].freedom), chance_of(each, known.each().freedom))
 
 
 @lru_cache(maxsize=256)
-def redrawn_spread(redrawing: Redrawing, world: int) -> Spread:
-    """The spread of the sites of one simulated world."""
+def redrawn_spreads(redrawing: Redrawing, world: int) -> tuple[Spread, Spread]:
+    """The spreads of the sites of one simulated world: of all coefficients together, and of each."""
     alignment, factor, rng = redrawing.alignment, redrawing.factor, redrawing.rng(world)
     merged, family = alignment.merged(), alignment.structure.families[factor]
     parameters = drawn_parameters(merged, rng)[factor]
@@ -297,4 +297,5 @@ def redrawn_spread(redrawing: Redrawing, world: int) -> Spread:
         raise NotCalibrated("Sites like these cannot be simulated: their numbers are out of proportion.") from None
     sent = [dense(refit.contribution[factor]) for refit in refits]
     parts = [part for part in (family.quadratic(contribution, merged.natural[factor]) for contribution in sent) if part]
-    return Coefficients(*map(np.array, zip(*parts, strict=True))).compared(np.ones(1))[0]
+    coefficients = Coefficients(*map(np.array, zip(*parts, strict=True)))
+    return coefficients.compared(np.ones(1))[0], coefficients.each()

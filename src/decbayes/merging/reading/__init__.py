@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from decbayes.merging.reading._heterogeneity import RANK as RANK
     from decbayes.merging.reading._heterogeneity import RARELY as RARELY
     from decbayes.merging.reading._heterogeneity import Chance as Chance
+    from decbayes.merging.reading._heterogeneity import Chances as Chances
     from decbayes.merging.reading._heterogeneity import Coefficients as Coefficients
     from decbayes.merging.reading._heterogeneity import Heterogeneity as Heterogeneity
     from decbayes.merging.reading._heterogeneity import Spread as Spread
@@ -47,7 +48,7 @@ else:
         __name__,
         {
             "._confidence": "DOUBTFUL Confidence Curve Reliability confidence features",
-            "._heterogeneity": "KNOWN RANK RARELY Chance Coefficients Heterogeneity Spread of_coefficients "
+            "._heterogeneity": "KNOWN RANK RARELY Chance Chances Coefficients Heterogeneity Spread of_coefficients "
             "of_components ranks rows_of spread_of_components",
             "._influence": "DISAGREES Influence influence",
             "._margins": "CLOSE losses margins",

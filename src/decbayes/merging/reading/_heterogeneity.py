@@ -13,12 +13,20 @@ sites, and φ the mean of 2D / freedom by chance:
     Q = Σ_i (m_i − m)² / v_i,    v_i = s² n / n_i                              (about φ (N − 1) by chance)
     between² = max(0, (Q − φ (N − 1)) / (Σ_i 1/v_i − Σ_i 1/v_i² / Σ_i 1/v_i))   (DerSimonian and Laird)
 
-Coefficients of a regression, which have no labels, are compared jointly. Site i contributes s_i and P_i; all sites
-together give m = (Σ P_i)⁻¹ Σ s_i; with r_i = s_i − P_i m
+Coefficients of a regression, which have no labels, are compared jointly and one by one. Site i contributes s_i and
+P_i; all sites together give m = (Σ P_i)⁻¹ Σ s_i; with r_i = s_i − P_i m
 
     Q = Σ_i r_iᵀ P_i⁻¹ r_i,    freedom = Σ_i rank P_i − rank Σ_i P_i
 
-and for an entry j alone v_i = 1 / P_ijj, m_i − m = v_i r_ij, with all others fixed.
+and for an entry j alone v_i = 1 / P_ijj, m_i − m = v_i r_ij, with all others fixed:
+
+    Q_j = Σ_i r_ij² / P_ijj,    freedom_j = Σ_i (1 − (P_i (Σ P)⁻¹ P_i)_jj / P_ijj)
+
+The joint test misses a single coefficient that differs among many that do not, and single ones miss many small
+differences. Half of the weight is given to each (the Cauchy combination of Liu and Xie, which takes small p-values for
+what they are however these depend on each other):
+
+    cot πp = ½ cot πp_joint + ½ mean_j cot πp_j
 """
 
 from collections.abc import Mapping
@@ -46,10 +54,14 @@ RARELY = 0.05
 SMALLEST = 0.001
 # A coefficient should vary if it differs by at least this multiple of chance.
 NOTABLE = 1.5
+# Larger p-values are not distinguished where several are combined.
+MOST_ALIKE = 0.99
 # Directions with this much less information than others are ignored.
 RANK = 1e-9
 # Degrees of freedom of a mean that is known.
 KNOWN = 1e9
+# An entry with fewer degrees of freedom, but for rounding, is known at one site only.
+LEAST_FREEDOM = 1e-6
 
 
 class Spread(NamedTuple):
@@ -100,7 +112,8 @@ class Heterogeneity:
 
     Attributes:
         ratio: per slot, the spread of the versions relative to that of sites that are the same: 1 by chance alone.
-        probability: per slot, the probability of at least this spread if sites were the same.
+        probability: per slot, the probability of at least this spread if sites were the same; for the coefficients of
+            a regression, of all of them together or of any by itself.
         between: `[factor][quantity]`, the standard deviation between sites that would explain the excess, entry by
             entry.
         times: `[factor][quantity]`, the ratio of each entry alone.
@@ -206,11 +219,16 @@ class Coefficients(NamedTuple):
         known = [quadratic for quadratic in quadratics if quadratic is not None]
         return cls(*map(np.array, zip(*known, strict=True))) if known else None
 
+    @property
+    def rest(self) -> tuple[Array, Array]:
+        """(Σ P_i)⁻¹, and r_i = s_i − P_i m."""
+        inverse = np.linalg.pinv(self.precisions.sum(axis=0), hermitian=True)
+        common = inverse @ self.shifts.sum(axis=0)[..., None]
+        return inverse, self.shifts - (self.precisions @ common)[..., 0]
+
     def compared(self, inflation: Array) -> "tuple[Spread, Comparison]":
         """All entries jointly, and each by itself; by chance the statistic is `inflation` times its freedom."""
-        shifts, precisions = self
-        common = np.linalg.pinv(precisions.sum(axis=0), hermitian=True) @ shifts.sum(axis=0)[..., None]
-        rest = shifts - (precisions @ common)[..., 0]
+        precisions, (_, rest) = self.precisions, self.rest
         statistic = np.einsum("nkd,nkde,nke->k", rest, np.linalg.pinv(precisions, rcond=RANK, hermitian=True), rest)
         freedom = (ranks(precisions).sum(axis=0) - ranks(precisions.sum(axis=0))).astype(np.float64)
         entries = Comparison(np.zeros(rest.shape[1:]), np.ones(rest.shape[1:]), inflation)
@@ -218,6 +236,18 @@ class Coefficients(NamedTuple):
             apart = np.divide(site_rest, weight, out=np.zeros(site_rest.shape), where=weight > 0.0)
             entries.add_weighted(apart, weight)
         return Spread(statistic, freedom), entries
+
+    def each(self) -> Spread:
+        """(K, D): Q_j of each entry by itself, and its freedom."""
+        inverse, rest = self.rest
+        weight = np.diagonal(self.precisions, axis1=-2, axis2=-1)
+        known = weight > 0.0
+        lost = np.einsum("nkde,nked->nkd", self.precisions @ inverse, self.precisions)
+        statistic, share = (
+            np.divide(part, weight, out=np.zeros(weight.shape), where=known) for part in (rest**2, lost)
+        )
+        freedom = known.sum(axis=0) - share.sum(axis=0)
+        return Spread(statistic.sum(axis=0), np.where(freedom > LEAST_FREEDOM, freedom, 0.0))
 
     def without(self, entry: int, between: float) -> "Coefficients":
         """The contributions to all other entries, with the sites' deviations in this one integrated out."""
@@ -228,28 +258,64 @@ class Coefficients(NamedTuple):
         return Coefficients(shifts - column * (share * shift)[..., None], precisions - less)
 
 
+class Chances(NamedTuple):
+    """How far coefficients are apart by chance: all together, (K,), and each by itself, (K, D)."""
+
+    joint: Chance
+    each: Chance
+
+    @classmethod
+    def unknown(cls, rows: int) -> "Chances":
+        return cls(Chance.unknown(rows), Chance(*(np.full((rows, 1), np.nan) for _ in range(3))))
+
+    @classmethod
+    def of_noise(cls, known: Coefficients, noise: Array, degrees: Array) -> "Chances":
+        """Chi-squares times the noise, (K,), that is known as from `degrees` degrees of freedom."""
+        joint, each = known.compared(noise)[0].freedom, known.each().freedom
+        return cls(Chance(noise, 0.5 * joint, degrees), Chance(noise[:, None], 0.5 * each, degrees[:, None]))
+
+    def probability(self, joint: Spread, each: Spread) -> Array:
+        return of_either(self.joint.probability(joint.relative), self.each.probability(each.relative))
+
+    def at_most(self, joint: Spread, each: Spread) -> Array:
+        return of_either(self.joint.at_most(joint.relative), self.each.at_most(each.relative))
+
+
+def of_either(joint: Array, each: Array) -> Array:
+    """(K,): the p-value of all entries together or any by itself, from theirs, (K,) and (K, D)."""
+    known = np.isfinite(each)
+    heights = np.where(known, cotangent(each), 0.0).sum(axis=1) / np.maximum(known.sum(axis=1), 1)
+    both = np.arctan2(1.0, 0.5 * cotangent(joint) + 0.5 * heights) / np.pi
+    return np.where(known.any(axis=1), both, joint)
+
+
+def cotangent(probability: Array) -> Array:
+    """cot πp; p-values near one must not outweigh small ones."""
+    return np.asarray(1.0 / np.tan(np.pi * np.clip(probability, np.finfo(float).tiny, MOST_ALIKE)))
+
+
 def of_coefficients(
-    alignment: Alignment, factor: str, known: Coefficients, chance: Chance, reason: str = ""
+    alignment: Alignment, factor: str, known: Coefficients, chances: Chances, reason: str = ""
 ) -> Heterogeneity:
     """The comparison of all sites' versions of one vector per row."""
-    spread, entries = known.compared(chance.mean)
+    (spread, entries), each = known.compared(chances.joint.mean), known.each()
     quantity = alignment.merged().quantities(factor)[0]
     between, times = {factor: {quantity: entries.between}}, {factor: {quantity: entries.times}}
-    ratio = np.sqrt(spread.relative / chance.mean)
+    ratio = np.sqrt(spread.relative / chances.joint.mean)
     first = Coefficients(known.shifts[:, :1], known.precisions[:, :1])
-    terms = to_let_differ(first, chance) if np.isfinite(chance.mean[0]) else ()
-    found = Heterogeneity(ratio, chance.probability(spread.relative), between, times, terms, reason)
-    return replace(found, at_most=chance.at_most(spread.relative)) if np.any(chance.error) else found
+    terms = to_let_differ(first, chances) if np.isfinite(chances.joint.mean[0]) else ()
+    found = Heterogeneity(ratio, chances.probability(spread, each), between, times, terms, reason)
+    return replace(found, at_most=chances.at_most(spread, each)) if np.any(chances.joint.error) else found
 
 
-def to_let_differ(known: Coefficients, chance: Chance) -> tuple[int, ...]:
+def to_let_differ(known: Coefficients, chances: Chances) -> tuple[int, ...]:
     """Entries of the first row that should vary: the most significant, then the next one given that, and so on."""
     chosen: list[int] = []
     width = known.shifts.shape[-1]
     while len(chosen) < width:
-        spread, entries = known.compared(chance.mean[:1])
+        spread, entries = known.compared(chances.joint.mean[:1])
         most = int(np.nanargmax(np.append(entries.times[0], 0.0)))
-        rare = chance.at_most(spread.relative)[0] < RARELY
+        rare = chances.at_most(spread, known.each())[0] < RARELY
         if not rare or most in (*chosen, width) or entries.times[0, most] <= NOTABLE:
             break
         chosen.append(most)

@@ -98,13 +98,14 @@ def print_differences(differences: Sequence[Difference], undecided: str, spread:
 
 
 def verdict(differences: Sequence[Difference], spread: Heterogeneity) -> Iterator[str]:
-    """The conclusion from all terms together."""
+    """The conclusion from all terms, together and one by one."""
     if not np.isfinite(spread.probability[0]):
         return
     notable = ", ".join(term.name for term in differences if term.notable)
     why = f"explained by {notable}" if notable else "no single term explains it"
     clear = why if spread.differ(0) else "no clear difference"
-    yield f"All terms together: p {spread.p_text(0)} if the sites were the same and the model held; {clear}."
+    chance = f"p {spread.p_text(0)} if the sites were the same and the model held"
+    yield f"All terms together or any by itself: {chance}; {clear}."
 
 
 def legend(alignment: Alignment, coupled: CoupledSet, confidence: Confidence | str) -> Iterator[str]:
