@@ -149,6 +149,8 @@ class SiteEffects:
 
     def hidden(self) -> tuple[Array, Array, float]:
         """Information about β lost by integrating out u: its part of Σ s_g, of Σ P_g; and ½ Σ s A⁻¹ s."""
+        if not self.groupings:
+            return np.zeros(self.shift.shape[1:]), np.zeros(self.precision.shape[1:]), 0.0
         shift, precision = self.outer.reduced
         square = self.outer.square + (0.0 if self.inner is None else self.inner.square)
         return self.shift.sum(axis=0) - shift.sum(axis=0), self.precision.sum(axis=0) - precision.sum(axis=0), square
@@ -165,6 +167,8 @@ class SiteEffects:
 
     def coefficients(self, mean: Array, covariance: Array) -> tuple[Array, Array]:
         """(G, D) and (G, D, D): mean and covariance of the coefficients of each finest group, given those of β."""
+        if not self.groupings:
+            return np.tile(mean, (len(self.shift), 1)), np.tile(covariance, (len(self.shift), 1, 1))
         means, covariances = self.outer.coefficients(mean, covariance)
         if self.inner is None:
             return means, covariances
