@@ -3,25 +3,27 @@
     python benchmarks/statements.py [--part NAME] [--sets N] [--skip N] [--only TEXT]
 
 Each line is a statement in one setting, a rate, its standard error over data sets, their number, and seconds per set.
-`differ`: how often p < 0.05 for equal sites (it should be 5 %) and for sites that differ by half a deviation, and how
-often a difference is stated. `matches`: the probability of a match minus the share of right matches, and how often
-matches that are at least 95 or 99 % sure are right; inside the model and outside it (heavy tails, correlated features,
-one component fewer than there are). `intervals`: how often 90 % intervals of the means of clusters that overlap hold
-the truth, as they are after one broadcast and refined and calibrated. `proofs`: how often "proven" is said of a match,
-and how often that is a match of the best alignment of all. `slots`: how often what is said about the number of slots
-is true on new data. `copies`: how often the same data at two sites are noticed, and how often that is said where there
-are none. `flags`: how often a robust merge names a site whose units are wrong, and how often one that is honest.
-`units`: the same for what a merge of regressions says about the units of a column, with sites of 20 to 400 rows whose
-columns spread differently. `values`: the same for what a fit says about values far from the agreed ones, on data of
-scikit-learn and statsmodels and on skewed columns. `separation`, `overdispersion`, `broadcast` (how far a merge says it
-is from one fit), `documents` (topics of few), `twice` (sketches of texts) and `tails` (k̂) are in `_fit_statements.py`.
---only takes the settings whose names contain a text, --skip the data sets from there on. The last line is one JSON
-object.
+`differ`: how often p < 0.05 for equal sites (it should be 5 %) and for sites that differ by half a deviation, how
+often a difference is stated, and whether the p-values are uniform (Kolmogorov and Smirnov). `pooled`: how often the
+sites of logistic regressions are said to differ with all rows in one place. `matches`: the probability of a match
+minus the share of right matches, and how often matches that are at least 95 or 99 % sure are right; inside the model
+and outside it (heavy tails, correlated features, one component fewer than there are). `intervals`: how often 90 %
+intervals of the means of clusters that overlap hold the truth, as they are after one broadcast and refined and
+calibrated. `proofs`: how often "proven" is said of a match, and how often that is a match of the best alignment of
+all. `slots`: how often what is said about the number of slots is true on new data. `copies`: how often the same data
+at two sites are noticed, and how often that is said where there are none. `flags`: how often a robust merge names a
+site whose units are wrong, and how often one that is honest. `units`: the same for what a merge of regressions says
+about the units of a column, with sites of 20 to 400 rows whose columns spread differently. `values`: the same for
+what a fit says about values far from the agreed ones, on data of scikit-learn and statsmodels and on skewed columns.
+`separation`, `overdispersion`, `broadcast` (how far a merge says it is from one fit), `documents` (topics of few),
+`twice` (sketches of texts) and `tails` (k̂) are in `_fit_statements.py`. --only takes the settings whose names
+contain a text, --skip the data sets from there on. The last line is one JSON object.
 """
 
 import argparse
 import json
 import os
+import re
 import sys
 import time
 import warnings
@@ -35,6 +37,7 @@ for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "N
 
 import numpy as np
 from _fit_statements import STATEMENTS, judged
+from scipy.stats import kstest
 
 import decbayes as db
 from decbayes.calibration.matches import Matches
@@ -62,31 +65,37 @@ def clusters(covariance, apart, sites, rows, between=0.0):
     return drawn
 
 
-def classes(apart, sites, rows):
-    """Three classes of eight yes/no columns, with probabilities 0.5 ± `apart`."""
+def classes(apart, sites, rows, between=0.0):
+    """Three classes of eight yes/no columns with probabilities 0.5 ± `apart`; `between` is in their deviations."""
 
     def drawn(rng):
         shares = np.where(rng.random((3, 8)) < 0.5, 0.5 - apart, 0.5 + apart)
         model = db.LatentClasses(3, columns={f"c{column}": "yes/no" for column in range(8)})
         labels = [rng.choice(3, size=rows, p=rng.dirichlet([5, 5, 5])) for _ in range(sites)]
-        return model, [(rng.random((rows, 8)) < shares[label]).astype(float) for label in labels]
+        if not between:
+            return model, [(rng.random((rows, 8)) < shares[label]).astype(float) for label in labels]
+        steps = between * np.sqrt(shares * (1.0 - shares)) * rng.normal(size=(sites, 3, 8))
+        of_sites = np.clip(shares + steps, 0.02, 0.98)
+        pairs = zip(of_sites, labels, strict=True)
+        return model, [(rng.random((rows, 8)) < site[label]).astype(float) for site, label in pairs]
 
     return drawn
 
 
-def states(apart, sites, sequences, length):
+def states(apart, sites, sequences, length, between=0.0):
     """Two states of one real column, `apart` deviations from each other."""
 
     def drawn(rng):
         model = db.HiddenMarkov(2, columns={"x": "real"})
-        return model, [[chain(rng, apart, length) for _ in range(sequences)] for _ in range(sites)]
+        centres = [np.array([0.0, apart]) + (between * rng.normal(size=2) if between else 0.0) for _ in range(sites)]
+        return model, [[chain(rng, site, length) for _ in range(sequences)] for site in centres]
 
     return drawn
 
 
-def chain(rng, apart, length):
+def chain(rng, centres, length):
     path = np.cumsum(rng.random(length) < 0.2) % 2
-    return (apart * path + rng.normal(size=length))[:, None]
+    return (centres[path] + rng.normal(size=length))[:, None]
 
 
 def real_clusters(name, covariance, count):
@@ -155,6 +164,7 @@ SAME = {
     "iris, three random parts, full": real_clusters("iris", "full", 3),
     "cancer, three random parts, diagonal": real_clusters("breast_cancer", "diagonal", 2),
     "cancer, three random parts, full": real_clusters("breast_cancer", "full", 2),
+    "linear regression, 5 × 15": regression("linear", 5, 15),
     "linear regression, 30 × 15": regression("linear", 30, 15),
     "logistic regression, 10 × 20": regression("logistic", 10, 20),
     "logistic regression, 20 × 60": regression("logistic", 20, 60),
@@ -170,10 +180,15 @@ SAME = {
     "negative binomial regression, 20 × 20, after rounds": regression("negative binomial", 20, 20),
 }
 DIFFERENT = {
+    "known variance, apart, 10 × 50, differing": clusters(None, 6.0, 10, 50, 0.5),
     "known variance, apart, 10 × 100, differing": clusters(None, 6.0, 10, 100, 0.5),
     "diagonal, apart, 10 × 100, differing": clusters("diagonal", 6.0, 10, 100, 0.5),
+    "diagonal, overlapping, 5 × 300, differing": clusters("diagonal", 2.5, 5, 300, 0.5),
     "full, apart, 10 × 100, differing": clusters("full", 6.0, 10, 100, 0.5),
+    "latent classes, 10 × 100, differing": classes(0.3, 10, 100, 0.5),
+    "hidden Markov, 8 × 3 sequences of 20, differing": states(3.0, 8, 3, 20, 0.5),
     "linear regression, 10 × 40, differing": regression("linear", 10, 40, 0.5),
+    "logistic regression, 10 × 60, differing": regression("logistic", 10, 60, 0.5),
     "logistic regression, 20 × 100, differing": regression("logistic", 20, 100, 0.5),
     "Poisson regression, 10 × 60, differing": regression("poisson", 10, 60, 0.5),
     "negative binomial regression, 10 × 60, differing": regression("negative binomial", 10, 60, 0.5),
@@ -196,17 +211,65 @@ def differ(options):
     for name, drawn in (SAME | DIFFERENT).items():
         if options.only not in name:
             continue
-        shares, stated, begun = [], [], time.time()
+        shares, stated, values, begun = [], [], [], time.time()
         for seed in range(options.skip, options.skip + options.sets):
             alignment = aligned(drawn, seed, name)
             (compared,) = db.checking.heterogeneity(alignment).values()
             known = compared.probability[np.isfinite(compared.probability)]
             if len(known):
+                values += known.tolist()
                 shares.append(float((known < 0.05).mean()))
                 stated.append(any(compared.differ(slot) for slot in range(len(compared.ratio))))
-        refused = {"stated": rate(stated)["rate"], "refused": options.sets - len(shares)}
+        uniform = {"uniform": round(float(kstest(values, "uniform").pvalue), 3)} if values else {}
+        refused = {"stated": rate(stated)["rate"], "refused": options.sets - len(shares), **uniform}
         row = {"statement": "sites differ (p < 0.05)", "setting": name}
         yield {**row, **rate(shares), **timed(begun, options), **refused}
+
+
+def pooled(options):
+    """Likelihood ratios of all rows in one place: all coefficients by site, each one by site, and the largest of these.
+
+    Their 95 % quantiles are those of as many data sets of equal sites, so that all have the right size.
+    """
+    for name, drawn in DIFFERENT.items():
+        if options.only not in name or not name.startswith("logistic") or "rounds" in name:
+            continue
+        sites, rows = (int(number) for number in re.findall(r"\d+", name)[:2])
+        sets, begun = range(options.skip, options.skip + options.sets), time.time()
+        equal, different = (
+            np.array([likelihood_ratios(each(np.random.default_rng([seed, 25]))[1]) for seed in sets])
+            for each in (regression("logistic", sites, rows), drawn)
+        )
+        ratios = [np.column_stack([part, part[:, 1:].max(axis=1)]) for part in (equal, different)]
+        found = ratios[1] > np.quantile(ratios[0], 0.95, axis=0)
+        for test, share in zip(("all", "intercept", "x", "z", "b", "the largest of these"), found.T, strict=True):
+            row = {"statement": f"rows in one place, by site: {test}", "setting": name}
+            yield {**row, **rate(share), **timed(begun, options)}
+
+
+def likelihood_ratios(shards):
+    """Twice the gain in log-likelihood if all coefficients of a logistic regression, or one after the other, differ."""
+    designs, targets = [np.insert(rows[:, :-1], 0, 1.0, axis=1) for rows in shards], [rows[:, -1] for rows in shards]
+    together, outcomes_of_all = np.concatenate(designs), np.concatenate(targets)
+    common = log_likelihood(together, outcomes_of_all)
+    site = np.repeat(np.eye(len(shards)), [len(rows) for rows in shards], axis=0)
+    heights = [sum(map(log_likelihood, designs, targets))]
+    for place in range(together.shape[1]):
+        own = site * together[:, [place]]
+        heights.append(log_likelihood(np.column_stack([np.delete(together, place, axis=1), own]), outcomes_of_all))
+    return 2.0 * (np.array(heights) - common)
+
+
+def log_likelihood(design, targets, ridge=1e-4, passes=30):
+    """That of a logistic regression at its maximum, by Newton's method with short steps."""
+    beta = np.zeros(design.shape[1])
+    for _ in range(passes):
+        mean = 1.0 / (1.0 + np.exp(-design @ beta))
+        curvature = (design * (mean * (1.0 - mean))[:, None]).T @ design + ridge * np.eye(len(beta))
+        step = np.linalg.solve(curvature, design.T @ (targets - mean) - ridge * beta)
+        beta = beta + step * min(1.0, 3.0 / np.abs(step).max())
+    linear = design @ beta
+    return float(targets @ linear - np.logaddexp(0.0, linear).sum())
 
 
 def heavy(rng, size):
@@ -510,6 +573,7 @@ def timed(begun, options):
 
 PARTS = {
     "differ": differ,
+    "pooled": pooled,
     "matches": matches,
     "intervals": intervals,
     "proofs": proofs,
