@@ -201,11 +201,25 @@ def test_each_coefficient_is_compared_with_its_own_freedom(rng):
     np.testing.assert_allclose(np.mean([spread.statistic[0] for spread in spreads], axis=0), freedom, atol=0.15)
 
 
-def test_a_coefficient_of_one_site_alone_is_not_compared():
-    precisions = np.array([np.diag([3.0, 2.0]), np.diag([5.0, 0.0])])
-    spread = Coefficients(np.array([[[1.0, 7.0]], [[-2.0, 0.0]]]), precisions[:, None]).each()
-    np.testing.assert_allclose(spread.freedom, [[1.0, 0.0]])
-    assert np.isnan(spread.relative[0, 1])
+def test_a_coefficient_of_one_site_alone_is_not_compared(rng):
+    for _ in range(20):  # rounding leaves some freedom in about half of them
+        precisions = np.array([np.cov(rng.normal(size=(3, 9))) for _ in range(2)])
+        precisions[1, 2], precisions[1, :, 2] = 0.0, 0.0
+        spread = Coefficients(rng.normal(size=(2, 1, 3)), precisions[:, None]).each()
+        assert spread.freedom[0, 2] == 0.0
+        assert (spread.freedom[0, :2] > 0.0).all()
+
+
+def test_one_coefficient_that_differs_among_many_is_named():
+    """Six sites with Q = 22 in one coefficient (p = 0.0005) and 4.5 in 19 others: p = 0.28 for all together."""
+    squares = np.array([22.0, *np.full(19, 4.5)])
+    effects = np.outer([1.0, -1.0] * 3, np.sqrt(squares / 600.0))
+    known = Coefficients(100.0 * effects[:, None], 100.0 * np.tile(np.eye(20), (6, 1, 1, 1)))
+    chances = Chances.of_noise(known, np.ones(1), np.full(1, 1e9))
+    spread, _ = known.compared(np.ones(1))
+    assert chances.joint.probability(spread.relative)[0] == pytest.approx(chi2(100).sf(107.5), rel=1e-3)
+    assert chances.probability(spread, known.each())[0] < 0.03
+    assert to_let_differ(known, chances) == (0,)
 
 
 def test_p_values_of_all_coefficients_and_of_each_are_combined(rng):
