@@ -4,10 +4,11 @@
 
 Each line is a statement in one setting, a rate, its standard error over data sets, their number, and seconds per set.
 `differ`: how often p < 0.05 for equal sites (it should be 5 %) and for sites that differ by half a deviation, how
-often a difference is stated, and whether the p-values are uniform (Kolmogorov and Smirnov). `pooled`: how often the
-sites of logistic regressions are said to differ with all rows in one place. `matches`: the probability of a match
-minus the share of right matches, and how often matches that are at least 95 or 99 % sure are right; inside the model
-and outside it (heavy tails, correlated features, one component fewer than there are). `intervals`: how often 90 %
+often a difference is stated, and whether the p-values are uniform (Kolmogorov and Smirnov). `worlds`: how often p <
+0.05 for simulated worlds, each compared with the others, which share the same values. `pooled`: how often the sites
+of logistic regressions are said to differ with all rows in one place. `matches`: the probability of a match minus the
+share of right matches, and how often matches that are at least 95 or 99 % sure are right; inside the model and
+outside it (heavy tails, correlated features, one component fewer than there are). `intervals`: how often 90 %
 intervals of the means of clusters that overlap hold the truth, as they are after one broadcast and refined and
 calibrated. `proofs`: how often "proven" is said of a match, and how often that is a match of the best alignment of
 all. `slots`: how often what is said about the number of slots is true on new data. `copies`: how often the same data
@@ -40,7 +41,10 @@ from _fit_statements import STATEMENTS, judged
 from scipy.stats import kstest
 
 import decbayes as db
+from decbayes.calibration.differences import WORLDS, chance_of, simulated_spreads, small_enough
 from decbayes.calibration.matches import Matches
+from decbayes.calibration.worlds import in_common_terms, worlds_of
+from decbayes.merging.reading import Spread
 from decbayes.models.core.registry import model_for
 from decbayes.models.regressions.messages.doubts import of_values
 from decbayes.views import view_of
@@ -214,7 +218,7 @@ def differ(options):
         shares, stated, values, begun = [], [], [], time.time()
         for seed in range(options.skip, options.skip + options.sets):
             alignment = aligned(drawn, seed, name)
-            (compared,) = db.checking.heterogeneity(alignment).values()
+            (compared,) = db.checking.heterogeneity(alignment, worlds=options.worlds).values()
             known = compared.probability[np.isfinite(compared.probability)]
             if len(known):
                 values += known.tolist()
@@ -224,6 +228,29 @@ def differ(options):
         refused = {"stated": rate(stated)["rate"], "refused": options.sets - len(shares), **uniform}
         row = {"statement": "sites differ (p < 0.05)", "setting": name}
         yield {**row, **rate(shares), **timed(begun, options), **refused}
+
+
+def worlds(options):
+    """How often p < 0.05 for slots of a simulated world, compared with the other worlds of the same data set."""
+    for name, drawn in SAME.items():
+        if options.only not in name or "regression" in name:
+            continue
+        shares, begun = [], time.time()
+        for seed in range(options.skip, options.skip + options.sets):
+            setting = in_common_terms(small_enough(aligned(drawn, seed, name), None))
+            spreads, _ = simulated_spreads(worlds_of(setting), options.worlds or WORLDS)
+            shares.append(float(np.mean(against_each_other(spreads) < 0.05)))
+        row = {"statement": "a simulated world differs from the others (p < 0.05)", "setting": name}
+        yield {**row, **rate(shares), **timed(begun, options)}
+
+
+def against_each_other(spreads):
+    """The p-values of all slots of each world, given the others."""
+    found = []
+    for number, one in enumerate(zip(*spreads, strict=True)):
+        others, world = Spread(*(np.delete(part, number, axis=0) for part in spreads)), Spread(*one)
+        found.append(chance_of(others, world.freedom).probability(world.relative))
+    return np.concatenate(found)[np.isfinite(np.concatenate(found))]
 
 
 def pooled(options):
@@ -573,6 +600,7 @@ def timed(begun, options):
 
 PARTS = {
     "differ": differ,
+    "worlds": worlds,
     "pooled": pooled,
     "matches": matches,
     "intervals": intervals,
@@ -594,6 +622,7 @@ def main():
     parser.add_argument("--sets", type=int, default=60)
     parser.add_argument("--skip", type=int, default=0, help="begin with this data set")
     parser.add_argument("--only", default="", help="settings whose names contain this")
+    parser.add_argument("--worlds", type=int, help="simulated worlds of each data set of `differ` and `worlds`")
     parser.add_argument("--quick", action="store_true", help="two data sets only")
     options = parser.parse_args()
     if options.quick:
