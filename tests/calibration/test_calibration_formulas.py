@@ -237,9 +237,12 @@ def test_the_smallest_is_the_first_within_one_error_of_the_best():
     assert near.smallest == "a"
     assert near.choice("smallest").name == "a"
     assert near.choice().name == "c"
-    assert near.choice().at_end
-    assert not near.choice("smallest").at_end
-    assert not scores_of(rows[:, :2], ("a",)).choice().at_end, "there is only one"
+    assert not near.choice().at_end, "these are no numbers of components"
+    assert "as you can afford" not in str(near.choice())
+    tried = replace(near, names=(2, 3, 4))
+    assert tried.choice().at_end
+    assert not tried.choice("smallest").at_end
+    assert not scores_of(rows[:, :2], (2,)).choice().at_end, "there is only one"
     with pytest.raises(ValueError, match="rule is 'best' or 'smallest'"):
         near.choice("first")
     with pytest.raises(StructureMismatch, match="different posteriors under the name 'b'"):

@@ -24,7 +24,7 @@ def test_probabilities_are_level_where_the_model_is_true(rng):
 
 
 @pytest.mark.parametrize(("deviation", "expected"), [(2.0, 0.0), (0.3, 1.0)])
-def test_data_that_spread_otherwise_than_the_model_says_are_found_out(deviation, expected, rng):
+def test_data_that_spread_otherwise_than_the_model_says_are_found_out_at_both_ends(deviation, expected, rng):
     posterior = MODEL.fit(rng.normal(3.0, 1.0, size=200), rng=rng).posterior
     check = db.checking.predictive_check(MODEL, posterior, rng.normal(3.0, deviation, size=40))
     assert check.probability == pytest.approx(expected, abs=0.02)

@@ -28,7 +28,7 @@ def test_an_explanation_says_how_likely_matches_are_right(run, fitted, monkeypat
     overlaps = json.loads((fitted / "a.overlap").read_text())["overlaps"]
     assert len(overlaps) == 2
     assert min(overlaps) > 0.9
-    line = f"merge {files} -o m.posterior --explain --json --picture m.svg --overlap a.overlap --overlap b.overlap"
+    line = f"merge {files} -o m.posterior --explain --json --picture m.svg --overlap a.overlap b.overlap"
     status, shown, _ = run(line)
     assert (status, "of 6 matches are expected to be wrong" in shown) == (0, True)
     assert "reported by the sites themselves" in shown
@@ -60,3 +60,25 @@ def test_mistakes_with_confidence_are_one_line(run, fitted, line, said):
     status, _, errors = run(line)
     assert status != 0
     assert said in errors
+
+
+def test_overlaps_are_those_of_the_site_whose_data_are_given(run, fitted):
+    status, _, errors = run("overlap b.csv a.posterior b.posterior c.posterior -o a.overlap")
+    assert status != 0
+    assert "a.posterior is not the posterior of these data alone: its sums differ" in errors
+    assert not (fitted / "a.overlap").exists()
+
+
+def test_overlaps_leave_out_what_a_fit_held_back(run, fitted):
+    """The rows that were fitted are compared, under the rules and for the persons of the fit."""
+    for name in "ab":
+        like = "--components 2" if name == "a" else "--like a.posterior"
+        assert run(f"fit mixture {name}.csv {like} --hold-back 0.2 -o {name}.posterior")[0] == 0
+    assert run("overlap a.csv a.posterior b.posterior -o a.overlap")[0] == 0
+    assert run("overlap b.csv a.posterior b.posterior -o a.overlap")[0] != 0
+
+
+def test_the_help_of_merge_names_the_solver_of_each_model(run):
+    """As `aligning.solver_for` chooses it."""
+    shown = " ".join(run("merge --help")[1].replace("│", " ").split())
+    assert "Default: 'matching' for features, 'quadratic' for states, else 'grouping'." in shown

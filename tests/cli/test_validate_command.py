@@ -48,6 +48,8 @@ def test_files_are_scored_by_name(run, fitted):
     status, shown, _ = run("validate a.csv a.posterior b.posterior --held-back 0.1")
     assert status == 0
     assert [line.split()[0] for line in shown.splitlines()[1:3]] == ["a", "b"]
+    assert "largest number tried" not in shown
+    assert "largest number tried" not in run("validate a.csv b.posterior a.posterior --held-back 0.1")[1]
 
 
 def test_a_file_counts_once_and_rows_that_were_held_back_are_left_out_of_a_calibration(run, fitted):

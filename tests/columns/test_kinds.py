@@ -249,3 +249,8 @@ def test_declarations_that_make_no_sense(columns, message):
         declared(columns)
     with pytest.raises(InvalidStructure, match="2 categories, 1 of them different"):
         Categorical("a", "a")
+
+
+def test_yes_no_may_be_spelled_as_the_command_is():
+    rare = {"rare": ["1", "0", "0"]}
+    assert columns_of(rare, {"rare": "yes-no"}) == columns_of(rare, {"rare": "yes/no"})

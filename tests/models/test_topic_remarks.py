@@ -123,20 +123,33 @@ def test_a_topic_of_one_odd_document_is_named_by_the_site_and_in_the_merge(rng):
     fits.append(model(3).fit(csr_array(usual[1]), rng=rng).posterior)
     of_odd = int(fits[0].mean("topics")[:, 50:].sum(axis=1).argmax())
     (remark,) = fits[0].remarks
-    assert remark.what == f"Topic {of_odd} rests on fewer than 5 documents."
+    assert remark.what == f"Topic {of_odd} has half of its words from fewer than 5 documents."
     assert not remark.is_warning
     assert not fits[1].remarks
     alignment = db.align(fits, components=4)
     slot = int(alignment.merged().mean("topics")[:, 50:].sum(axis=1).argmax())
     said = {each.kind: each for each in view_of(alignment.structure).advice(alignment, ["north", "south"])}
     assert said["few documents"].what.startswith(f"Topic {slot} (w5")
-    assert said["few documents"].what.endswith("rests on few documents, at north.")
+    assert said["few documents"].what.endswith(
+        "comes mostly from topics with half of their words from fewer than 5 documents, at north."
+    )
+    assert "drop" not in said["few documents"].advice
     assert "few documents" not in advised([fits[1]] * 1 + [model(3).fit(csr_array(usual[0]), rng=rng).posterior])
 
 
 @pytest.mark.parametrize("topics", [[3], [0, 12, 7]])
 def test_topics_that_a_remark_names_are_read_back(topics):
     assert topics_of_few((few_documents_remark(topics),)) == topics
+
+
+def test_half_of_the_words_are_in_fewer_than_five_documents_if_that_is_said(rng):
+    """One long document and many short ones about the same: 46 % of a topic's words are not half of them."""
+    usual = planted(rng, range(3), 80, 40, mixing=0.01).toarray()
+    for longest, named in ((1840, False), (2700, True)):
+        odd = np.zeros((55, WORDS), dtype=int)
+        odd[:, 50:] = [rng.multinomial(size, np.full(10, 0.1)) for size in (longest, *[40] * 54)]
+        posterior = model(4).fit(csr_array(np.vstack([odd, usual])), rng=rng).posterior
+        assert bool(topics_of_few(posterior.remarks)) == named
 
 
 def test_five_like_documents_are_no_odd_one(rng):

@@ -80,7 +80,7 @@ def test_means_of_all_groups_are_levels_and_slopes_are_effects(rng):
 def test_a_report_claims_no_check_that_does_not_apply(world, rng):
     _, alignment = alignment_of(world, rng)
     text = text_of(alignment)
-    assert "Nothing stands out. Checked: sites without data, data that count twice" in text
+    assert "Nothing stands out. Checked: sites without data, the same data at two sites (whole copies only)" in text
     for about_components in ("close calls", "duplicates", "relabelling", "margin", "slots that hold", "a component"):
         assert about_components not in text
     assert ("terms in which sites differ by more than chance" in text) == (world is logistic)

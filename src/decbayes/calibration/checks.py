@@ -122,7 +122,9 @@ class PredictiveCheck:
     def probability(self) -> float:
         """The share of replicas that are at least as unlikely under the posterior as the data.
 
-        Near 0: the data fit worse than data from the model. Near 1: they fit better than chance.
+        Misfit shows at both ends. Near 0, the data are less likely than data from the model, as with a few gross
+        outliers. Near 1, they are more likely: the model is wider than the data, often because outliers have widened
+        it, or these are the data that were fitted.
         """
         means = self.scores / np.maximum(self.units, 1e-300)
         return float((1 + np.count_nonzero(means[1:] <= means[0])) / len(means))
@@ -133,7 +135,8 @@ def predictive_check(
 ) -> PredictiveCheck:
     """Whether a site's data look like data from the model: their log predictive density against that of replicas.
 
-    Checks of several sites add up. Training data fit better than new data, so hold some back (`hold_back`).
+    Checks of several sites add up. A `probability` near 0 speaks against the model, and so does one near 1. Training
+    data fit better than new data, so hold some back (`hold_back`).
 
     Args:
         model: the model that was fitted.

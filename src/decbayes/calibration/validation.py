@@ -42,8 +42,8 @@ MOST_OBSERVATIONS = 10**12
 class Choice:
     """The candidate chosen by the sites' scores, and its lead over the others.
 
-    `at_end` is true if the score still rises at the largest number tried: more components would predict better, and the
-    number is your budget, not a property of the data.
+    `at_end` is true if several numbers of components were compared and the score still rises at the largest: more would
+    predict better, and the number is your budget, not a property of the data.
     """
 
     name: Name
@@ -165,7 +165,8 @@ class Scores:
         if wanted not in ("best", "smallest"):
             raise ValueError(f"rule is 'best' or 'smallest', not {wanted!r}.")
         name = self.best if wanted == "best" else self.smallest
-        return Choice(name, wanted, len(self.names) > 1 and name == self.names[-1])
+        numbers = len(self.names) > 1 and all(isinstance(name, int) for name in self.names)
+        return Choice(name, wanted, numbers and name == self.names[-1])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the sums to a small JSON file."""

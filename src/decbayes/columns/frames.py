@@ -16,6 +16,8 @@ from decbayes.columns.kinds import Categorical, Gaussian, Missing, Poisson, YesN
 from decbayes.errors import InvalidData, InvalidStructure
 
 Columns = Mapping[str, Column]
+# Names of kinds as the names of models spell them.
+OTHER_SPELLINGS = {"yes-no": "yes/no"}
 
 
 def warn(text: str) -> None:
@@ -216,7 +218,7 @@ def found_column(name: str, frame: Any, kind: str | None) -> Column:
         values = values_in(frame, name)
         if all_missing(values):
             return Missing()
-        return (likely_kind(values) if kind is None else kind_named(kind)).found_in(values)
+        return (likely_kind(values) if kind is None else kind_named(OTHER_SPELLINGS.get(kind, kind))).found_in(values)
     except (InvalidData, InvalidStructure) as error:
         raise InvalidData(
             f"Column '{name}': {str(error).rstrip('.')}. Choose the columns to use, or their kinds."

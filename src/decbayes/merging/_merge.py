@@ -48,7 +48,7 @@ def merge(
             to one component (mixtures, topics), `Matching` where it has several at once (features), `Quadratic` for
             hidden Markov models.
         since: an earlier merge whose components keep their ids and numbers (see `follow`). None of its evidence is
-            added. The new merge has at least as many slots.
+            added. Unless `components` is given, the new merge has at least as many slots.
         progress: called without arguments from time to time while the solver works, possibly from several threads.
         robust: True, or a `Robust` rule, to leave out sites that clearly disagree with most others (see
             `robust_merge`, which names them).

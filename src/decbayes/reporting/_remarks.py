@@ -25,7 +25,7 @@ def checks(findings: Findings) -> str:
     components = plural(findings.view.noun, 2)
     looked_for = {
         "sites without data": True,
-        "data that count twice": several,
+        "the same data at two sites (whole copies only)": several,
         "sites that are much larger than the others or disagree with them": several,
         "groups of sites on which the merge depends": bool(findings.parties.groups),
         f"{components} with very little data": bool(findings.sets),

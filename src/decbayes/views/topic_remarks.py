@@ -19,7 +19,7 @@ from decbayes.merging.base.components import LEAST_EVIDENCE
 from decbayes.merging.base.coupled import in_memory
 from decbayes.merging.placing import OF_ROUND
 from decbayes.merging.remarking import word_affinity
-from decbayes.models.topics.fit_remarks import function_words, topics_of_few
+from decbayes.models.topics.fit_remarks import LEAST, function_words, topics_of_few
 from decbayes.models.topics.quality import FACTOR, Quality
 from decbayes.remarks import Remark, listed
 
@@ -88,7 +88,7 @@ class MergedTopics:
             )
 
     def few_documents(self) -> Iterator[Remark]:
-        """Topics that come mostly from a few odd documents, according to the sites."""
+        """Topics that come mostly from site topics with half of their words from a few documents."""
         of_few = np.zeros(len(self.quality.shares))
         sites = set()
         for place, (source, assignment) in enumerate(zip(self.sources, self.alignment.assignments, strict=True)):
@@ -102,10 +102,10 @@ class MergedTopics:
             named = "; ".join(f"{topic} ({self.quality.names[topic]})" for topic in few.tolist())
             yield Remark(
                 "few documents",
-                f"Topic{'s' if len(few) > 1 else ''} {named} rest{'' if len(few) > 1 else 's'} on few documents, at "
-                f"{listed(sorted(sites))}.",
-                "Look there for an odd document, such as a list or another language; or remove it: `decbayes drop`.",
-                "",
+                f"Topic{'s' if len(few) > 1 else ''} {named} come{'' if len(few) > 1 else 's'} mostly from topics with "
+                f"half of their words from fewer than {LEAST} documents, at {listed(sorted(sites))}.",
+                "Look at the longest documents there. If one is odd, such as a list, leave it out and fit again.",
+                "Other documents may be about the same.",
                 "note",
             )
 

@@ -15,7 +15,7 @@ from decbayes.cli.shared.common_options import model_input
 from decbayes.cli.shared.terminal import messages, plain
 from decbayes.disclosure import Rules
 from decbayes.disclosure.manifest import KEY, Manifest, manifest_in
-from decbayes.errors import InvalidFile, NotDisclosed
+from decbayes.errors import InvalidFile, NotDisclosed, StructureMismatch
 from decbayes.files import load, load_note, save
 from decbayes.inputs.tables import RowsLeftOut, column_names
 from decbayes.inputs.texts import STANDARD_INPUT
@@ -27,6 +27,7 @@ from decbayes.posterior import Posterior
 
 if TYPE_CHECKING:
     from decbayes.disclosure import Ledger
+    from decbayes.disclosure.origin import Made
     from decbayes.disclosure.preparing import Prepared
 
 NONE, USUAL = "none", "usual"
@@ -269,6 +270,38 @@ def check_names(model: Model, files: Sequence[Path], columns: str, rules: Rules 
 
     for table in (read_points(file, split_names(columns)) for file in files):
         check_columns(dict.fromkeys(table.columns, Gaussian()), np.asarray(table.values), rules)
+
+
+def as_fitted(
+    model: Model, data: Any, files: Sequence[Path], manifest: Manifest | None, **reading_options: Any
+) -> "Prepared":
+    """A site's data as they were fitted, and the persons they are about, by the manifest of its file."""
+    from decbayes.disclosure.preparing import Prepared, prepared
+
+    if manifest is None:
+        return Prepared(model, data)
+    whole = Prepared(model, data, persons=persons_of(model, files, manifest.person, **reading_options))
+    if manifest.rules is not None:
+        whole = prepared(model, data, manifest.rules, agreed=True, persons=whole.persons, blind=False)
+    held_back = (manifest.left_out or {}).get(HELD_BACK, 0)
+    return without_held_back(whole, held_back / max(model.count(whole.data), 1))
+
+
+def made_in(note: Mapping[str, Any]) -> "Made":
+    """How a posterior was made, by the note in its file."""
+    return "round" if note.get("round") else "on top" if note.get("holds") else "fit"
+
+
+def check_data_behind(model: Model, posterior: Posterior, data: Any, made: "Made", path: Path) -> None:
+    """Refuse data that do not match a site's posterior, by sums that do not depend on the fit."""
+    from decbayes.disclosure.guarding import of_number
+    from decbayes.disclosure.origin import holds_sums_of
+
+    if holds_sums_of(of_number(model, posterior), posterior, data, made) is False:
+        raise StructureMismatch(
+            f"{path} is not the posterior of these data alone: its sums differ. Give this site's "
+            "newest posterior and all data behind it."
+        )
 
 
 def rows_behind(paths: Sequence[Path], posteriors: Sequence[Posterior]) -> list[int] | None:

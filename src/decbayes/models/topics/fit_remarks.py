@@ -72,10 +72,11 @@ def function_words(quality: Quality) -> tuple[Remark, ...]:
 
 
 def few_documents(model: Any, posterior: Posterior, counts: Counts, device: "Device | None") -> tuple[Remark, ...]:
-    """A remark on topics that have their words from fewer than five documents: often one odd document, such as a list.
+    """A remark on topics that have half of their words from fewer than five documents: often one odd document.
 
     (Σ n)² / Σ n² is the number of documents if these have equal numbers n of a topic's words. Only long documents can
-    make it small, so only these are checked. The remark leaves the site: it names no words, and no number below five.
+    make it small, so only these are checked. Many short documents may still be about the topic, so this is no reason to
+    drop it. The remark leaves the site: it names no words, and no number below five.
     """
     learned = np.asarray(posterior.contribution["topics"].sum(axis=1)).ravel()
     lengths = model.units(counts)
@@ -86,8 +87,9 @@ def few_documents(model: Any, posterior: Posterior, counts: Counts, device: "Dev
     documents, alpha = counts.documents(rows), model.document_prior_of(posterior)
     steps = Steps(alpha, PREDICTION_TOLERANCE, PREDICTION_STEPS)
     gamma, _ = document_topics(documents, topics_at(posterior, documents), steps, device)
-    squares = (np.maximum(gamma - alpha, 0.0) ** 2).sum(axis=0)
-    few = np.flatnonzero(suspect & (learned**2 < LEAST * squares))
+    words = np.sort(np.maximum(gamma - alpha, 0.0), axis=0)
+    of_few = 2 * words[1 - LEAST :].sum(axis=0) >= learned
+    few = np.flatnonzero(suspect & of_few & (learned**2 < LEAST * (words**2).sum(axis=0)))
     return (few_documents_remark(few.tolist()),) if len(few) else ()
 
 
@@ -95,9 +97,9 @@ def few_documents_remark(topics: list[int]) -> Remark:
     named = ", ".join(map(str, topics))
     return Remark(
         FEW_DOCUMENTS,
-        f"Topics {named} rest on fewer than {LEAST} documents." if topics[1:] else
-        f"Topic {named} rests on fewer than {LEAST} documents.",
-        "Look for an odd document, such as a list or another language, and leave it out.",
+        f"Topics {named} each have half of their words from fewer than {LEAST} documents." if topics[1:] else
+        f"Topic {named} has half of its words from fewer than {LEAST} documents.",
+        "Look at the longest documents there. Leave one out if it is odd, such as a list or another language.",
         "",
         "note",
     )  # fmt: skip
@@ -105,8 +107,8 @@ def few_documents_remark(topics: list[int]) -> Remark:
 
 def topics_of_few(remarks: Sequence[Remark]) -> list[int]:
     """The topics that a site's remarks name."""
-    texts = [remark.what.partition(" rest")[0] for remark in remarks if remark.kind == FEW_DOCUMENTS]
-    return [int(number) for text in texts for number in re.findall(r"\d+", text)]
+    named = [re.match(r"Topics? ([\d, ]+)", remark.what) for remark in remarks if remark.kind == FEW_DOCUMENTS]
+    return [int(number) for found in named if found for number in re.findall(r"\d+", found[1])]
 
 
 def matrix_of(model: Any, counts: Counts, span: slice) -> csr_array:

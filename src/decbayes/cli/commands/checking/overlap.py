@@ -12,6 +12,10 @@ from decbayes.cli.shared.outputs import check_output, output_option
 from decbayes.cli.shared.sharing import (
     PersonOption,
     RulesOption,
+    as_fitted,
+    check_data_behind,
+    made_in,
+    manifest_of,
     persons_of,
     rules_in_force,
     safe_to_send,
@@ -20,7 +24,7 @@ from decbayes.cli.shared.sharing import (
 from decbayes.cli.shared.standard_streams import json_option, print_json, write_text
 from decbayes.cli.shared.terminal import messages, print_written
 from decbayes.errors import NotDisclosed, StructureMismatch
-from decbayes.files import load
+from decbayes.files import load, load_note
 from decbayes.merging import align
 from decbayes.merging.base.compatibility import same_columns
 from decbayes.models.core.registry import model_for
@@ -44,11 +48,18 @@ def overlap(
     check_output(output, data, site_posterior, *others, text=True, as_json=as_json)
     if not others:
         raise StructureMismatch("Give the posteriors of the other sites after this site's.")
-    read = same_columns([load(path) for path in (site_posterior, *others)])
+    stated = load(site_posterior)
+    read = same_columns([stated, *map(load, others)])
     if not read[0].structure.symmetry:
         raise StructureMismatch(f"{site_posterior} has no components, so there are no matches to check.")
     model = model_for(read[0].structure)
     observations = model.read(model_input(model, [data]), columns=columns, report=messages().print)
+    fitted = as_fitted(model, observations, [data], manifest_of(site_posterior)).data
+    compared = model.restricted(fitted, stated.structure)
+    posterior = read[0] if compared is fitted else stated  # columns in the order of all, or words of this site
+    check_data_behind(
+        model_for(posterior.structure), posterior, compared, made_in(load_note(site_posterior)), site_posterior
+    )
     in_force = rules_in_force(rules)
     observations = safe_to_send(model, observations, in_force, persons_of(model, [data], person))
     if small_components(read[0], in_force).any():

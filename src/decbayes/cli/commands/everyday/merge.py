@@ -67,7 +67,7 @@ class Aligning:
         str | None,
         Parameter(
             help=f"How to align: {', '.join(SOLVERS)}. 'grouping' may put several components of a site into one slot; "
-            "the others put one into each. Default: 'matching' for features, 'grouping' for other models."
+            "the others put one into each. Default: 'matching' for features, 'quadratic' for states, else 'grouping'."
         ),
     ] = None
     restarts: Annotated[
@@ -154,7 +154,8 @@ class Display:
         ),
     ] = None
     overlap: Annotated[
-        list[Path] | None, Parameter(help="Files from `decbayes overlap`, which sharpen these probabilities.")
+        list[Path] | None,
+        Parameter(help="Files from `decbayes overlap`, which sharpen these probabilities.", consume_multiple=True),
     ] = None
     as_json: Annotated[
         bool,

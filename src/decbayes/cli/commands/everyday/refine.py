@@ -29,6 +29,8 @@ from decbayes.cli.shared.sharing import (
     PersonOption,
     ReadingReport,
     SiteOption,
+    check_data_behind,
+    made_in,
     manifest_of,
     persons_of,
     public_documents,
@@ -39,9 +41,6 @@ from decbayes.cli.shared.sharing import (
 )
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import fit_progress, messages, plain, plural
-from decbayes.disclosure.guarding import of_number
-from decbayes.disclosure.origin import Made, holds_sums_of
-from decbayes.errors import StructureMismatch
 from decbayes.merging.base.problem import Number as Slots
 from decbayes.models.core.registry import model_for
 from decbayes.updates.rounds import ROUNDS_BEFORE, Round, Sent, slots_of
@@ -215,13 +214,8 @@ def check_site_data(before: Round, data: Any, path: Path) -> None:
     """Refuse data that do not match this site's newest posterior, by sums that do not depend on the fit."""
     newest = next(iter(before.sent.values()))
     model = model_for(newest.posterior.structure)
-    made: Made = "round" if newest.round else "on top" if newest.holds else "fit"
     restricted = before.model.restricted(data, newest.posterior.structure)
-    if holds_sums_of(of_number(model, newest.posterior), newest.posterior, restricted, made) is False:
-        raise StructureMismatch(
-            f"{path} is not the posterior of these data alone: its sums differ. Give this site's "
-            "newest posterior and all data behind it."
-        )
+    check_data_behind(model, newest.posterior, restricted, made_in(newest.note()), path)
 
 
 def print_round(output: Path, refined: Sent, before: Round, as_json: bool) -> None:

@@ -11,20 +11,10 @@ import numpy as np
 from cyclopts import Parameter
 
 from decbayes.cli.shared.common_options import Reading, model_input
-from decbayes.cli.shared.sharing import (
-    HELD_BACK,
-    NONE,
-    VARIABLE,
-    manifest_of,
-    persons_of,
-    rules_in_force,
-    without_held_back,
-)
+from decbayes.cli.shared.sharing import NONE, VARIABLE, as_fitted, made_in, manifest_of, rules_in_force
 from decbayes.cli.shared.terminal import plural
 from decbayes.columns.cells import is_missing, text_of
-from decbayes.disclosure import Ledger, Manifest, Persons, Rules, prepared, preview
-from decbayes.disclosure.origin import Made
-from decbayes.disclosure.preparing import Prepared
+from decbayes.disclosure import Ledger, Manifest, Persons, Rules, preview
 from decbayes.disclosure.previewing import Preview
 from decbayes.disclosure.releasing import person_digests
 from decbayes.errors import NotDisclosed
@@ -60,24 +50,13 @@ def preview_file(
     )
     if not files:
         return run_preview(), list
-    safe = data_behind(model, files, reading, manifest)
-    digests = partial(person_digests, model, safe.data, ledger, safe.persons)
-    made: Made = "round" if note.get("round") else "on top" if note.get("holds") else "fit"
-    shown = run_preview(safe.data, members=digests() if ledger.path.exists() else [], persons=safe.persons, made=made)
-    return replace(shown, private=(*unnamed_categories(model, files, manifest), *shown.private)), digests
-
-
-def data_behind(model: Model, files: Sequence[Path], reading: Reading, manifest: Manifest | None) -> Prepared:
-    """The data behind a file of this site, and the persons they are about, as they were fitted."""
     reading_options = reading.options(type(model))
-    read = model.read(model_input(model, files), **reading_options)
-    if manifest is None:
-        return Prepared(model, read)
-    whole = Prepared(model, read, persons=persons_of(model, files, manifest.person, **reading_options))
-    if manifest.rules is not None:
-        whole = prepared(model, read, manifest.rules, agreed=True, persons=whole.persons, blind=False)
-    held_back = (manifest.left_out or {}).get(HELD_BACK, 0)
-    return without_held_back(whole, held_back / max(model.count(whole.data), 1))
+    data = model.read(model_input(model, files), **reading_options)
+    safe = as_fitted(model, data, files, manifest, **reading_options)
+    digests = partial(person_digests, model, safe.data, ledger, safe.persons)
+    members = digests() if ledger.path.exists() else []
+    shown = run_preview(safe.data, members=members, persons=safe.persons, made=made_in(note))
+    return replace(shown, private=(*unnamed_categories(model, files, manifest), *shown.private)), digests
 
 
 def unnamed_categories(model: Model, files: Sequence[Path], manifest: Manifest | None) -> list[str]:
