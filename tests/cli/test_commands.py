@@ -257,8 +257,30 @@ def test_scores_say_what_they_are_about(run, texts):
         run(f"fit topics a.jsonl --topics 2 --vocabulary {words}.txt -o {words}.posterior")
     status, _, errors = run("score b.jsonl words.posterior fewer.posterior")
     assert (status, "scores cannot be compared" in errors) == (0, True)
-    dropped = sum(word in ("saw", "drill") for word in re.findall(r"\w+", (texts / "b.jsonl").read_text("utf-8")))
-    assert f"{dropped} occurrences of words are ignored: these words are not in the vocabulary" in errors
+    words = [
+        word
+        for line in (texts / "b.jsonl").read_text("utf-8").splitlines()
+        for word in json.loads(line)["text"].split()
+    ]
+    dropped = sum(word in ("saw", "drill") for word in words)
+    share = f"{dropped} of {len(words)} occurrences of words ({dropped / len(words):.0%}) are ignored"
+    assert f"{share}: these words are not in the vocabulary" in errors
+    assert "Hardly any words are known" not in errors
+
+
+def test_a_fit_says_how_many_documents_have_no_known_word(run, texts):
+    """Fruit is known, tools are another language: half of the documents have no known word."""
+    assert "documents have no known word" not in run("fit topics a.jsonl --vocabulary words.txt -o a.posterior")[2]
+    (texts / "fruit.txt").write_text("apple\npear\nplum", encoding="utf-8")
+    errors = run("fit topics a.jsonl --topics 2 --vocabulary fruit.txt -o a.posterior")[2]
+    assert "10 of 20 documents have no known word: they are counted, but say nothing about topics." in errors
+    assert "200 of 400 occurrences of words (50%) are ignored" in errors
+    assert "Hardly any words are known" not in errors
+    foreign = "\n".join(json.dumps({"text": f"{'apfel ' * 9}apple"}) for _ in range(20))
+    (texts / "c.jsonl").write_text(foreign, encoding="utf-8")
+    errors = run("fit topics c.jsonl --like a.posterior -o c.posterior")[2]
+    assert "180 of 200 occurrences of words (90%) are ignored" in errors
+    assert "Hardly any words are known: are these texts in another language" in errors
 
 
 def test_settings_beside_like_are_refused(run, texts):

@@ -81,6 +81,8 @@ class Documents:
     left_out: LeftOut = field(default_factory=LeftOut)
     chosen: Chosen = NOTHING_CHOSEN
     """How the words were chosen, if they were."""
+    known: int = 0
+    """The number of tokens that are counted."""
 
 
 @dataclass(frozen=True)
@@ -208,15 +210,16 @@ def counted_texts(texts: Texts, vocabulary: tuple[str, ...], recipe: Recipe, cho
         tokens = list(documents())
         chosen = Chosen(vocabulary) if vocabulary else choice.of(tokens)
         counts, unknown = Counting(chosen.words, recipe).of_words(tokens)
-        return Documents(counts, chosen.words, unknown, left_out, chosen)
+        return Documents(counts, chosen.words, unknown, left_out, chosen, int(counts.sum()))
     chosen = Chosen(vocabulary) if vocabulary else choice.of(documents())
     left_out, counting = LeftOut(), Counting(chosen.words, recipe)
-    matrix, total = FileMatrix(len(chosen.words)), 0
+    matrix, total, known = FileMatrix(len(chosen.words)), 0, 0
     for batch in in_batches(documents(), ROWS):
         counts, unknown = counting.of_words(batch)
         matrix.append(counts)
         total += unknown
-    return Documents(matrix, chosen.words, total, left_out, chosen)
+        known += int(counts.sum())
+    return Documents(matrix, chosen.words, total, left_out, chosen, known)
 
 
 def read_counts(path: Path) -> Observations:
@@ -236,13 +239,14 @@ def in_order_of(vocabulary: Sequence[str], counts: csr_array | FileMatrix, colum
     places = np.array([numbers.get(word, -1) for word in columns], dtype=np.int64)
     if not isinstance(counts, FileMatrix):
         kept, unknown = moved(counts, places, len(vocabulary))
-        return Documents(kept, tuple(vocabulary), unknown)
-    matrix, total = FileMatrix(len(vocabulary)), 0
+        return Documents(kept, tuple(vocabulary), unknown, known=int(kept.sum()))
+    matrix, total, known = FileMatrix(len(vocabulary)), 0, 0
     for rows in counts:
         kept, unknown = moved(rows, places, len(vocabulary))
         matrix.append(kept)
         total += unknown
-    return Documents(matrix, tuple(vocabulary), total)
+        known += int(kept.sum())
+    return Documents(matrix, tuple(vocabulary), total, known=known)
 
 
 def moved(counts: csr_array, places: NDArray[np.int64], width: int) -> tuple[csr_array, int]:

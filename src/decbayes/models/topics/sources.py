@@ -13,7 +13,15 @@ from decbayes.base.arguments import Above
 from decbayes.errors import InvalidData
 from decbayes.families import Array
 from decbayes.inputs.chunks import in_batches
-from decbayes.inputs.documents import Choice, Counting, Documents, holds_counts, public_numbers, read_documents
+from decbayes.inputs.documents import (
+    Choice,
+    Counting,
+    Documents,
+    counted_blocks,
+    holds_counts,
+    public_numbers,
+    read_documents,
+)
 from decbayes.inputs.recipes import UNSPACED_REMEDY, Recipe, stopping, trust, unspaced
 from decbayes.inputs.tables import Report
 from decbayes.inputs.texts import (
@@ -35,6 +43,8 @@ from decbayes.models.core.settings import Number
 from decbayes.models.core.transforms import BLOCK, Observed, in_slices
 
 UNKNOWN = "not in the vocabulary"
+# Without stop words and rare ones, a vocabulary has about a third of all occurrences.
+FEW_KNOWN = 0.15
 
 
 class OfTexts(Model):
@@ -100,6 +110,7 @@ class OfTexts(Model):
         common = f" or in more than {most_share:.0%} of them" if most_share < 1.0 else ""
         rare = f"in fewer than {least_documents} documents{common}"
         report_reading(documents, UNKNOWN if words else f"stop words, {rare}" if stopped else rare, recipe, report)
+        report_empty(documents, report)
         public = listed.documents if words else public_numbers(documents.counts, least_documents)
         model: Any = cls
         made = model(topics, documents.vocabulary, recipe=recipe, public_documents=public, **settings)
@@ -112,6 +123,7 @@ class OfTexts(Model):
         trust(tokenizer)
         documents = read_documents(text_source(path, columns, **reading_options), self.vocabulary, recipe=self.recipe)
         report_reading(documents, UNKNOWN, self.recipe, report)
+        report_empty(documents, report)
         return documents.counts
 
     def opened(self, data: Any) -> Any:
@@ -210,9 +222,26 @@ def report_reading(documents: Documents, cause: str, recipe: Recipe, report: Rep
     if documents.chosen.language:
         report(f"Stop words are left out ({documents.chosen.language.capitalize()}); --stop-words none keeps them.")
     if documents.unknown:
-        report(f"{documents.unknown:,} occurrences of words are ignored: these words are {cause}.")
+        total = documents.known + documents.unknown
+        report(
+            f"{documents.unknown:,} of {total:,} occurrences of words ({documents.unknown / total:.0%}) are ignored: "
+            f"these words are {cause}."
+        )
+        if cause == UNKNOWN and documents.known < FEW_KNOWN * total:
+            report(
+                "Hardly any words are known: are these texts in another language than the vocabulary, or were its "
+                "words made in another way?"
+            )
     if recipe.tokens == "words" and not recipe.tokenizer and unspaced(documents.vocabulary):
         report(f"Many words look like sentences of a script without spaces; {UNSPACED_REMEDY}.")
+
+
+def report_empty(documents: Documents, report: Report) -> None:
+    """Report documents that are counted, but have no word of the vocabulary."""
+    empty = [tokens_of(block) == 0 for block in counted_blocks(documents.counts)]
+    number, size = int(sum(map(np.count_nonzero, empty))), sum(map(len, empty))
+    if number:
+        report(f"{number:,} of {size:,} documents have no known word: they are counted, but say nothing about topics.")
 
 
 def streamed(source: Texts, counting: Counting, report: Report) -> Iterator[Observed]:
@@ -222,16 +251,18 @@ def streamed(source: Texts, counting: Counting, report: Report) -> Iterator[Obse
         documents = read_documents(texts, counting.vocabulary)
         yield from in_slices(documents.counts)
         return report_reading(documents, UNKNOWN, counting.recipe, report)
-    left_out, unknown = LeftOut(), [0]
+    left_out, known, unknown = LeftOut(), [0], [0]
 
     def counted(batch: Sequence[tuple[str, str]]) -> csr_array:
         counts, ignored = counting(text for _, text in batch)
+        known.append(int(counts.sum()))
         unknown.append(ignored)
         return counts
 
     for batch in in_batches(texts.read(left_out), BLOCK):
         yield Observed(partial(counted, batch), [place for place, _ in batch])
-    return report_reading(Documents(None, (), sum(unknown), left_out), UNKNOWN, counting.recipe, report)
+    read = Documents(None, (), sum(unknown), left_out, known=sum(known))
+    return report_reading(read, UNKNOWN, counting.recipe, report)
 
 
 def tokens_of(counts: Any) -> Array:
