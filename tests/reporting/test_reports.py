@@ -1,5 +1,6 @@
 """A report says what the alignment says, whoever wrote the labels, and needs nothing but itself."""
 
+import html
 import io
 import re
 import subprocess
@@ -14,6 +15,7 @@ import decbayes as db
 from decbayes.merging.reading import DISAGREES, Curve, Reliability
 from decbayes.reporting.markup import Markup, concat, coordinate, image, left_out, tag
 from decbayes.reporting.reports import page
+from decbayes.views.values import DIVIDED
 
 HOSTILE = '<script>alert("1")</script>', "\"><img src=x onerror='alert(1)'>", "a&b;\u202egnp.exe", "</style><b>"
 NAMES = ["north", "south", "west"]
@@ -121,6 +123,8 @@ def test_so_it_is_where_counts_are_divided_among_components(orchards):
     assert found.divisions
     again = db.align([held[k] for k in order])
     assert page(found, names=NAMES) == page(again, names=[NAMES[k] for k in order])
+    assert DIVIDED in html.unescape(page(found, names=NAMES)), "sums of sites differ from those of the merge"
+    assert DIVIDED not in html.unescape(page(db.align(orchards), names=NAMES))
 
 
 def test_topics_are_shown_with_their_words_and_probabilities(orchards):

@@ -20,6 +20,9 @@ Shape = tuple[int, int]
 
 MOST_NUMBERS = 4
 
+DIVIDED = "A site's topics count whole here. The merge divides mixed ones among its topics, so its own counts differ."
+"""What to say where the counts of sites do not add up to those of the merge."""
+
 
 @dataclass(frozen=True)
 class Interval:

@@ -13,12 +13,14 @@ from decbayes.errors import InvalidFile, NothingToMerge, StructureMismatch
 from decbayes.families import Array
 from decbayes.files import load_note
 from decbayes.merging.base.compatibility import alike, check_different, same_columns, why
+from decbayes.merging.base.components import group_evidence
 from decbayes.models.core.registry import MODELS
 from decbayes.posterior import Posterior
-from decbayes.structure import Structure
+from decbayes.structure import CoupledSet, Structure
 from decbayes.updates.exchange import Exchange
 from decbayes.updates.rounds import Sent, check_once, sent_in
 from decbayes.views.text_summary import filled_slots
+from decbayes.views.values import DIVIDED
 
 if TYPE_CHECKING:
     from decbayes.merging import Alignment
@@ -57,11 +59,12 @@ def supporters(evidence: Array, names: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def support_tables(posterior: Posterior, note: Mapping[str, Any]) -> list[Table]:
-    """One table per coupled set; none if the file has no valid note of support."""
+def support_tables(posterior: Posterior, note: Mapping[str, Any]) -> list[Table | str]:
+    """One table per coupled set, and what to know about its counts; none if the file has no valid note of support."""
     symmetry = posterior.structure.symmetry
     try:
-        support, tables = note[KEY], []
+        support = note[KEY]
+        tables: list[Table | str] = []
         for coupled, slots in zip(symmetry, support["slots"], strict=True):
             if len(slots) != posterior.structure.components(coupled):
                 return []
@@ -71,9 +74,17 @@ def support_tables(posterior: Posterior, note: Mapping[str, Any]) -> list[Table]
             names = titles if len(titles) == len(slots) and any(titles) else []
             shown = {slot: slots[slot] for slot in filled_slots(posterior, coupled)}
             tables.append(support_table(posterior.ids, names, int(support["sites"]), shown, units))
+            if view.unit == "word" and divided(posterior, coupled, shown):
+                tables.append(DIVIDED)
     except (LookupError, TypeError, ValueError, OverflowError):
         return []
     return tables
+
+
+def divided(posterior: Posterior, coupled: CoupledSet, slots: Mapping[int, Any]) -> bool:
+    """Whether the counts of sites do not add up to those of the merge, because mixed components were divided."""
+    merged = group_evidence(posterior, coupled.factors)
+    return any(abs(merged[slot] - int(supporting["observations"])) > 1.0 for slot, supporting in slots.items())
 
 
 def support_table(ids: Sequence[str], names: Sequence[str], sites: int, slots: Mapping[int, Any], units: str) -> Table:

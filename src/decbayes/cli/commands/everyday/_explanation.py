@@ -21,7 +21,7 @@ from decbayes.posterior import Posterior, entry_name
 from decbayes.structure import CoupledSet
 from decbayes.views import view_of
 from decbayes.views.text_summary import filled_slots
-from decbayes.views.values import Difference
+from decbayes.views.values import DIVIDED, Difference
 
 UNLIKE = 0.5  # margins further than this from simulated ones are hardly calibrated by them
 MOST_PROVEN = 200  # proofs are quick up to this many components of all sites
@@ -73,6 +73,8 @@ def print_alignment(
         for line in (*legend(alignment, coupled, confidence), *proven_matches(alignment, coupled)):
             output().print(line)
         print_shared(alignment.shared()[coupled], texts, names, f"{view_of(merged.structure).unit}s")
+        if coupled in alignment.divisions:
+            output().print(f"{view_of(merged.structure).unit}s: {DIVIDED}")
         print_heterogeneity(spread[coupled], merged, texts)
 
 
