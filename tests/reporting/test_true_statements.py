@@ -176,3 +176,17 @@ def test_matches_are_said_to_be_proven_where_a_one_to_one_solver_has_proofs(rng)
     line, _ = proven_matches(db.align(sites, solver="matching"), coupled)
     assert line.startswith("Proven optimal: 6 of 6 matches")
     assert [*proven_matches(db.align(sites[:1], solver="matching"), coupled)] == []
+
+
+def test_components_that_share_a_slot_are_counted_one_by_one(rng):
+    """Two clusters at one site and three at the other, merged into two: five were found, in four cells."""
+    points = [rng.normal([[centre]], 0.3, size=(40, 1)) for centre in (-9.0, 8.0, 10.0)]
+    fits = [
+        db.GaussianMixture(number, 1, variance=0.1).fit(np.vstack(points[:number]), rng=rng).posterior
+        for number in (2, 3)
+    ]
+    findings = Findings.by_name(db.align(fits, components=2), ["a", "b"])
+    (sureness,) = findings.sureness.values()
+    assert np.isfinite(sureness.values).sum() == 4
+    assert sureness.matches == 5
+    assert int(sureness.close.sum()) <= sureness.close_calls <= 5

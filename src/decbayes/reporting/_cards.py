@@ -13,7 +13,18 @@ from decbayes.reporting.markup import Markup, concat, description, image, left_o
 from decbayes.structure import CoupledSet
 from decbayes.views import Findings, Image, Profile, Words
 from decbayes.views.participants import About
-from decbayes.views.values import DIVIDED, Part, Row, column_value, count_of, number, percent, range_text, value_text
+from decbayes.views.values import (
+    DIVIDED,
+    Part,
+    Row,
+    column_value,
+    count_of,
+    divided,
+    number,
+    percent,
+    range_text,
+    value_text,
+)
 
 MOST_CARDS, MOST_SUPPORTERS = 100, 12
 MOST_FACTS = 8
@@ -99,8 +110,8 @@ def supporters(findings: Findings, coupled: CoupledSet, slot: int) -> Markup:
     ]
     shown = table(("site", f"{findings.view.counted}s", *(["correct with probability"] * known)), rows, right=(1, 2))
     more = left_out(len(support) - len(rows), "site", " with less evidence")
-    divided = note(DIVIDED) if coupled in findings.alignment.divisions else None
-    return tag("details", tag("summary", "Sites that have it"), shown, more, divided)
+    sums_differ = divided(findings.amounts(coupled), shared.evidence.sum(axis=0))
+    return tag("details", tag("summary", "Sites that have it"), shown, more, note(DIVIDED) if sums_differ else None)
 
 
 def remainder(findings: Findings, coupled: CoupledSet, slots: list[int]) -> Markup | None:

@@ -112,7 +112,7 @@ def difference_remarks(findings: Findings, coupled: CoupledSet) -> Iterator[Rema
 
 def match_remarks(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
     sureness = findings.sureness[coupled]
-    close, matched = int(sureness.close.sum()), int((~np.isnan(sureness.values)).sum())
+    close, matched = sureness.close_calls, sureness.matches
     calls = f"{number(close)} {'is a close call' if close == 1 else 'are close calls'} ({sureness.limit})"
     if len(findings.sites) > 1 and sureness.expected_wrong is None:
         yield Remark(

@@ -133,7 +133,7 @@ def doubts(findings: Findings) -> Iterator[str]:
     matches = findings.sureness.values()
     wrong = [sureness.expected_wrong for sureness in matches if sureness.expected_wrong is not None]
     if findings.sets and len(findings.sites) > 1:
-        matched = int(sum((~np.isnan(sureness.values)).sum() for sureness in matches))
+        matched = sum(sureness.matches for sureness in matches)
         known, several = len(wrong) == len(matches), plural(findings.view.noun, 2)
         how_many = "fewer than 1" if sum(wrong) < 1 else f"about {number(round(sum(wrong)))}"
         verb = "is" if round(sum(wrong)) <= 1 else "are"

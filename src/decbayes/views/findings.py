@@ -42,6 +42,10 @@ class Sureness:
     limit: str = f"under {CLOSE:g} nats"
     expected_wrong: float | None = None
     """The expected number of wrong matches; None if unknown."""
+    matches: int = 0
+    """The number of components that sites found; several may be in one cell."""
+    close_calls: int = 0
+    """How many of them are close calls."""
 
     def text(self, site: int, slot: int) -> str:
         """One value for people."""
@@ -61,10 +65,22 @@ def sureness(alignment: Alignment, coupled: CoupledSet, reliability: Reliability
             f"below {DOUBTFUL:g}"
         )
         limit, (wrong, _) = f"probability under {DOUBTFUL:g}", confidence.expected_wrong(coupled)
-        return Sureness(values, values < DOUBTFUL, words, "probability", limit, wrong)
-    values = least_sure(alignment, coupled, reading.margins(alignment))
+        counts = matches_and_close_calls(alignment, coupled, confidence.probabilities, DOUBTFUL)
+        return Sureness(values, values < DOUBTFUL, words, "probability", limit, wrong, *counts)
+    margins = reading.margins(alignment)
+    values = least_sure(alignment, coupled, margins)
     words = f"the objective would lose less than {CLOSE:g} nats in the next best slot"
-    return Sureness(values, values < CLOSE, words)
+    counts = matches_and_close_calls(alignment, coupled, margins, CLOSE)
+    return Sureness(values, values < CLOSE, words, matches=counts[0], close_calls=counts[1])
+
+
+def matches_and_close_calls(
+    alignment: Alignment, coupled: CoupledSet, values: Sequence[Mapping[CoupledSet, Array]], limit: float
+) -> tuple[int, int]:
+    """How many components sites found, and how many of them are less certain than the limit."""
+    pairs = zip(values, reading.seen(alignment, coupled), strict=True)
+    certainty = np.concatenate([site[coupled][seen] for site, seen in pairs])
+    return len(certainty), int((certainty < limit).sum())
 
 
 def simulated_reliability(alignment: Alignment, length: float | None = None) -> Reliability | None:

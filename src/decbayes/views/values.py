@@ -24,6 +24,11 @@ DIVIDED = "A site's topics count whole here. The merge divides mixed ones among 
 """What to say where the counts of sites do not add up to those of the merge."""
 
 
+def divided(merged: Array, sites: Array) -> bool:
+    """Whether sites' counts differ from those of the merge by more than rounding: mixed components were divided."""
+    return bool((np.abs(merged - sites) > 1.0).any())
+
+
 @dataclass(frozen=True)
 class Interval:
     """A number and its uncertainty."""

@@ -16,11 +16,11 @@ from decbayes.merging.base.compatibility import alike, check_different, same_col
 from decbayes.merging.base.components import group_evidence
 from decbayes.models.core.registry import MODELS
 from decbayes.posterior import Posterior
-from decbayes.structure import CoupledSet, Structure
+from decbayes.structure import Structure
 from decbayes.updates.exchange import Exchange
 from decbayes.updates.rounds import Sent, check_once, sent_in
 from decbayes.views.text_summary import filled_slots
-from decbayes.views.values import DIVIDED
+from decbayes.views.values import DIVIDED, divided
 
 if TYPE_CHECKING:
     from decbayes.merging import Alignment
@@ -74,17 +74,12 @@ def support_tables(posterior: Posterior, note: Mapping[str, Any]) -> list[Table 
             names = titles if len(titles) == len(slots) and any(titles) else []
             shown = {slot: slots[slot] for slot in filled_slots(posterior, coupled)}
             tables.append(support_table(posterior.ids, names, int(support["sites"]), shown, units))
-            if view.unit == "word" and divided(posterior, coupled, shown):
+            sums = np.array([int(slot["observations"]) for slot in slots])
+            if view.unit == "word" and divided(group_evidence(posterior, coupled.factors), sums):
                 tables.append(DIVIDED)
     except (LookupError, TypeError, ValueError, OverflowError):
         return []
     return tables
-
-
-def divided(posterior: Posterior, coupled: CoupledSet, slots: Mapping[int, Any]) -> bool:
-    """Whether the counts of sites do not add up to those of the merge, because mixed components were divided."""
-    merged = group_evidence(posterior, coupled.factors)
-    return any(abs(merged[slot] - int(supporting["observations"])) > 1.0 for slot, supporting in slots.items())
 
 
 def support_table(ids: Sequence[str], names: Sequence[str], sites: int, slots: Mapping[int, Any], units: str) -> Table:

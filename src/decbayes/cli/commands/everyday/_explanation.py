@@ -13,6 +13,7 @@ from decbayes.cli.shared.describe import captions
 from decbayes.cli.shared.terminal import output, plain
 from decbayes.families import Array
 from decbayes.merging import Alignment, Confidence, reading
+from decbayes.merging.base.components import group_evidence
 from decbayes.merging.base.lineage import ids_of
 from decbayes.merging.base.problem import Solver
 from decbayes.merging.grouping.shared import Shared
@@ -21,7 +22,7 @@ from decbayes.posterior import Posterior, entry_name
 from decbayes.structure import CoupledSet
 from decbayes.views import view_of
 from decbayes.views.text_summary import filled_slots
-from decbayes.views.values import DIVIDED, Difference
+from decbayes.views.values import DIVIDED, Difference, divided
 
 UNLIKE = 0.5  # margins further than this from simulated ones are hardly calibrated by them
 MOST_PROVEN = 200  # proofs are quick up to this many components of all sites
@@ -73,7 +74,8 @@ def print_alignment(
         for line in (*legend(alignment, coupled, confidence), *proven_matches(alignment, coupled)):
             output().print(line)
         print_shared(alignment.shared()[coupled], texts, names, f"{view_of(merged.structure).unit}s")
-        if coupled in alignment.divisions:
+        sums = alignment.shared()[coupled].evidence.sum(axis=0)
+        if coupled in alignment.divisions and divided(group_evidence(merged, coupled.factors), sums):
             output().print(f"{view_of(merged.structure).unit}s: {DIVIDED}")
         print_heterogeneity(spread[coupled], merged, texts)
 
