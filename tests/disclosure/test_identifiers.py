@@ -50,6 +50,12 @@ ORDINARY = {
     "phone_service": lambda rng: rng.choice(["yes", "no"], ROWS),
     "phone calls": lambda rng: rng.integers(0, 9, ROWS),
     "no_of_children": lambda rng: rng.integers(0, 5, ROWS),
+    "patients": lambda rng: rng.integers(0, 40, ROWS),
+    "number of patients": lambda rng: rng.integers(0, 40, ROWS),
+    "patients per ward": lambda rng: rng.integers(0, 40, ROWS),
+    "ward_id": lambda rng: rng.integers(0, 15, ROWS),
+    "customer_id_type": lambda rng: rng.integers(0, 15, ROWS),
+    "patient": lambda rng: rng.integers(0, 9, ROWS),
 }
 
 
@@ -78,6 +84,12 @@ def test_names_of_columns_tell(name, rng):
 def test_names_of_persons_with_many_rows_each_are_still_names(name):
     with pytest.raises(NotDisclosed, match="names or record numbers"):
         check(name, np.repeat([f"Q{number:02d}" for number in range(20)], 30))
+
+
+@pytest.mark.parametrize("name", ["patient_id", "PatientNr", "ids", "subject", "person id", "Customer Number"])
+def test_numbers_of_persons_with_several_rows_each_are_still_record_numbers(name, rng):
+    with pytest.raises(NotDisclosed, match=r"identifies persons\. Leave it out, or name it as --person"):
+        check(name, np.repeat(rng.permutation(500)[:25], 4))
 
 
 @pytest.mark.parametrize("values", [[f"Weiß{letter}, Anna {letter}" for letter in "ABCDEFGHIJKLMN"],

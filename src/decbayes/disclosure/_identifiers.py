@@ -38,11 +38,12 @@ PAIRS = {
 }
 PAIRS |= {("date", "birth"), ("e", "mail"), ("home", "address"), ("street", "address")}
 # Words for persons and their identifiers.
-OF_PERSONS = {
-    *("patient", "patients", "patienten", "pat", "person", "persons", "personen", "subject", "participant", "proband"),
-    *("client", "customer", "kunde", "member", "user", "student", "employee", "respondent", "author", "insured"),
-    *("id", "ids", "identifier", "uuid", "guid", "account", "insurance"),
+PERSON = {
+    *("patient", "pat", "person", "subject", "participant", "proband", "client", "customer", "kunde", "member", "user"),
+    *("student", "employee", "respondent", "author", "insured"),
 }
+ID = {"id", "ids", "identifier", "uuid", "guid"}
+OF_PERSONS = {*PERSON, *ID, "patients", "patienten", "persons", "personen", "account", "insurance"}
 NAME = {"name", "names", "nom", "nombre", "naam", "namen"}
 NUMBERS = {"number", "nr", "no", "num", "key", "code", "record", "case"}
 TELLING_IF_MANY = {
@@ -104,6 +105,12 @@ def names_persons(words: Sequence[str]) -> bool:
     return last in OF_PERSONS or (last in NUMBERS and bool(OF_PERSONS & {*before[-1:]}))
 
 
+def numbers_persons(words: Sequence[str]) -> bool:
+    """Whether a column of numbers is called patient, patient number, customer_id, id or the like; not ward_id."""
+    *before, last = words or ("",)
+    return last in PERSON | ID if not before else last in ID | NUMBERS and before[-1] in PERSON
+
+
 def numbers_refused(known: Array, words: Sequence[str]) -> str:
     if len(known) < FEW_ROWS:
         return ""
@@ -111,6 +118,10 @@ def numbers_refused(known: Array, words: Sequence[str]) -> str:
     different = len(np.unique(known))
     if whole and np.mean(calendar_days(known)) > NEARLY_ALL and different > 3:
         return "its values are dates. Turn them into years, or into days since an agreed event"
+    if whole and FEW_ROWS < different < NEARLY_ALL * len(known) and numbers_persons(words):
+        return (
+            "its name says that it identifies persons. Leave it out, or name it as --person if they have several rows"
+        )
     if not whole or different < NEARLY_ALL * len(known):
         return ""
     steps = np.diff(np.unique(known))
