@@ -355,12 +355,15 @@ def test_information_adds_up_part_by_part():
     plain = Information("d", 1, np.ones(2), np.eye(2))
     assert (plain.clusters, plain.grid.shape) == (0, (0, 0))
     for other, why in (
-        (plain, "robust errors"), (replace(one, grid=np.ones((1, 3))), "half-Cauchy"),
+        (plain, "robust errors"), (replace(one, grid=np.ones((1, 3))), "different posteriors"),
         (replace(one, at="e"), "different"),
         (replace(one, matrix=np.eye(3)), "different posteriors"),
     ):  # fmt: skip
         with pytest.raises(NotCalibrated, match=why):
             one + other
+    scanned = replace(plain, grid=np.ones((3, 4)))
+    assert (scanned + scanned).grid.tolist() == (2 * scanned.grid).tolist()
+    assert (scanned + plain).grid.shape == (plain + scanned).grid.shape == (0, 0), "only if all have them"
     with pytest.raises(NotCalibrated, match="at least one site"):
         total([])
     mean = db.models.GaussianMean(dimension=1)

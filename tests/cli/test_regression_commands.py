@@ -535,3 +535,61 @@ def test_warnings_are_lines_without_source_code_and_simulated_sites_make_none(ru
     assert "Column 'x' is on average" in errors
     assert "UserWarning" not in errors
     assert "Column 'column 1'" not in run("merge a b c -o m")[2]
+
+
+def tables_of_clinics(folder, rng, sites=6, rows=300):
+    """Tables of clinics that differ in level, with an outcome of each kind."""
+    for number in range(sites):
+        age, level = rng.normal(60, 10, rows).round(), rng.normal(0, 6)
+        arm = rng.choice(["a", "b"], rows)
+        pressure = 120 + level + 0.4 * (age - 60) - 3 * (arm == "b") + rng.normal(0, 8, rows)
+        died = rng.random(rows) < 1 / (1 + np.exp(0.5 - level / 8 - 0.03 * (age - 60)))
+        table = zip(age, arm, pressure.round(1), np.where(died, "yes", "no"), strict=True)
+        with (folder / f"s{number}.csv").open("w", newline="") as file:
+            csv.writer(file).writerows([["age", "arm", "pressure", "died"], *table])
+    return [f"s{number}" for number in range(sites)]
+
+
+@pytest.mark.parametrize(("kind", "formula"), [("linear", "pressure~age+arm"), ("logistic", "died~age+arm")])
+def test_terms_that_vary_are_calibrated_under_rules_as_without(kind, formula, run, tmp_path, monkeypatch):
+    monkeypatch.delenv("DECBAYES_RULES", raising=False)
+    sites = tables_of_clinics(tmp_path, np.random.default_rng(2))
+    run(f"fit {kind}-regression s0.csv --formula {formula}+(1|site) -o s0.posterior")
+    for site in sites[1:]:
+        run(f"fit {kind}-regression {site}.csv --like s0.posterior -o {site}.posterior")
+    model = db.model_for(db.load("s0.posterior").structure)
+    frames = [model.read(tmp_path / f"{site}.csv") for site in sites]
+    fits = [db.load(f"{site}.posterior") for site in sites]
+    db.save(db.refine(model, frames, fits, rounds=2).merged, "m.posterior")
+    for site in sites:
+        assert run(f"calibrate m.posterior {site}.csv -o {site}.information")[0] == 0
+    status, _, told = run(f"calibrate m.posterior {' '.join(f'{site}.information' for site in sites)} -o c.posterior")
+    assert status == 0, told
+    (ours,) = model.between(db.load("c.posterior"))
+    (plain,) = model.between(db.calibrate(model, frames, db.load("m.posterior")))
+    assert [ours["low"], ours["high"]] == pytest.approx([plain["low"], plain["high"]], rel=1e-6)
+
+
+def test_rounds_by_files_of_counts_are_those_of_one_process_where_a_site_lacks_levels(run, tmp_path):
+    """The check of a site's data must not ask how many counts a vague prior expects: more than can be added to it."""
+    rng, sites, formula = np.random.default_rng(1), ("x0", "x1", "x2"), "--formula visits~age+ward"
+    for site in sites:
+        age, ward = rng.normal(60, 10, 600).round(), rng.choice(["bone", "eye", "heart", "skin"], 600)
+        ward[np.isin(ward, ["eye", "skin"]) & (site == "x2")] = "bone"
+        visits = rng.poisson(np.exp(1 + 0.02 * (age - 60) + 0.5 * (ward == "bone")))
+        with (tmp_path / f"{site}.csv").open("w", newline="") as file:
+            csv.writer(file).writerows([["age", "ward", "visits"], *zip(age, ward, visits, strict=True)])
+        run(f"columns {site}.csv {formula} --model poisson-regression -o {site}.columns")
+    run(f"columns {' '.join(f'{site}.columns' for site in sites)} -o agreed")
+    (tmp_path / "shared").mkdir()
+    for site in sites:
+        run(f"fit poisson-regression {site}.csv {formula} --agreed-columns agreed -o shared/{site}.posterior")
+    fits = [db.load(f"shared/{site}.posterior") for site in sites]
+    for site in sites * 2:
+        status, _, told = run(f"refine {site}.csv --folder shared")
+        assert status == 0, told
+    run("merge shared -o m.posterior")
+    model = db.model_for(fits[0].structure)
+    frames = [model.read(tmp_path / f"{site}.csv") for site in sites]
+    expected = db.refine(model, frames, fits, rounds=2, schedule="parallel").merged
+    assert db.load("m.posterior") == expected

@@ -6,6 +6,7 @@ import pytest
 from on_use import OnUse
 
 import decbayes as db
+from decbayes.checking import Information
 from decbayes.errors import InvalidStructure, NotCalibrated
 from decbayes.models.regressions._making import model_of_columns
 from decbayes.models.regressions.formulas.formula import parsed
@@ -261,6 +262,33 @@ def test_half_cauchy_deviations_are_those_of_the_integral_over_everything(tmp_pa
     plain = db.LinearRegression.from_frame(frame, "y ~ x")
     with pytest.raises(NotCalibrated, match="Nothing varies"):
         db.calibrate(plain, [frame], plain.fit(frame).posterior, method="half-Cauchy")
+
+
+def test_sums_for_many_deviations_of_one_site_say_no_more_than_its_contribution(rng):
+    """So they need no rounding. Those of several sites could be separated, and are left out under rules."""
+    frame = patients(rng, sites=2, wards=1, rows=40)
+    model = db.LinearRegression.from_frame(frame, "y ~ x + (1 | clinic)")
+    posterior = model.fit(frame).posterior
+    site = Information.usual(model, frame[frame.clinic == "c0"], posterior, rules=True)
+    assert site.grid.size
+    assert not Information.usual(model, frame, posterior, rules=True).grid.size
+    assert Information.usual(model, frame, posterior).grid.size
+    (grouping,) = model.variation.groupings
+    before, side = float(grouping.precision(posterior.natural)[0, 0]), 2
+    count, square, shift, precision = np.split(site.contribution[: 2 + side + side**2], [1, 2, 2 + side])
+    known = -2.0 * precision.reshape(side, side)[0]
+    # Undo what integrating out the deviation took away, then take it away for each other deviation.
+    all_of_it = before * known[0] / (before - known[0])
+    row, level = known * (all_of_it + before) / before, shift[0] * (all_of_it + before) / before
+    (scan,) = model.half_cauchy(posterior).scans
+    for sums, after in zip(site.grid, scan.precisions[:, 0, 0], strict=True):
+        taken = 1.0 / (all_of_it + before) - 1.0 / (all_of_it + after)
+        expected = [
+            *count, *(square - 0.5 * taken * level**2), *(shift + taken * level * row),
+            *(precision - 0.5 * taken * np.outer(row, row).ravel()),
+            0.5 * np.log(after / (all_of_it + after)),
+        ]  # fmt: skip
+        np.testing.assert_allclose(sums, expected, rtol=1e-7, atol=1e-7)
 
 
 def test_half_cauchy_correlations_are_those_of_the_integral_over_everything():

@@ -323,6 +323,40 @@ def test_intervals_are_calibrated_once_all_sites_have_handed_over_their_sums(ove
         assert db.load("s/results/merged.posterior").calibration is None
 
 
+@pytest.mark.parametrize(
+    ("damage", "why"),
+    [
+        (lambda part: replace(part, grid=-9.0 * part.grid).to_bytes(), "not calibrated. The sums on the grid"),
+        (lambda part: part.to_bytes()[:-9], "run `decbayes study calibrate` at a again"),
+    ],
+)
+def test_a_study_goes_on_without_a_calibration_that_is_refused(damage, why, run, tmp_path, rng):
+    sites = ("a", "b", "c")
+    for site in sites:
+        level = rng.normal(0, 5)
+        x = rng.normal(60, 10, 150).round()
+        write_table(tmp_path / f"{site}.csv", {"x": x, "y": (level + 0.4 * x + rng.normal(0, 8, 150)).round(1)})
+    new = ["--model", "linear-regression", "--formula", "y ~ x + (1 | site)", "--sites", "a,b,c", "--rounds", "1"]
+    lines = [["new", "s", *new, "--rules", "usual"]]
+    lines += [["check", f"{site}.csv", "--site", site] for site in sites]
+    for command in ("fit", "round"):
+        for site in sites:
+            lines += [[command, "--site", site], ["release", "--site", site, "--approve", "Kim"]]
+    lines += [["calibrate", f"{site}.csv", "--site", site, "--approve", "Kim"] for site in sites]
+    for line in lines:
+        status, _, told = run("study", *line)
+        assert not status, told
+    status, _, told = run("study", "report")
+    assert (status, "half-Cauchy between sites" in told) == (0, True), told
+    path = Path("s/sites/a/a.information")
+    path.write_bytes(damage(Information.from_bytes(path.read_bytes())))
+    Path("s/results/report.html").unlink()
+    status, _, told = run("study", "report")
+    assert (status, why in told) == (0, True), told
+    assert db.load("s/results/merged.posterior").calibration is None
+    assert due(tmp_path / "s") == []
+
+
 def test_a_site_waits_in_a_round_until_all_have_released(finished, run, tmp_path):
     done, _ = finished
     for name in ("stay", "stay.private"):

@@ -16,12 +16,14 @@ from decbayes.models.core.model import Model
 from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.registry import model_for
 from decbayes.models.regressions.regression import Regression
+from decbayes.models.regressions.varying.site_effects import groups_of
 from decbayes.posterior import Posterior
 from decbayes.remarks import listed
 
 PREFIX, GRID, UNITS = "information/", "grid", "units"
 # The parts' total may differ from the merge by this much, absolutely and relatively, because sums are rounded.
 ROUNDING = 0.5, 1e-4
+NO_GRID = np.zeros((0, 0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +55,7 @@ class Information:
     contribution: Array
     matrix: Array
     clusters: int = 0
-    grid: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    grid: Array = field(default_factory=lambda: NO_GRID)
     units: float = 0.0
 
     @classmethod
@@ -73,9 +75,10 @@ class Information:
     def usual(cls, model: Model, data: Any, posterior: Posterior, *, rules: bool = False) -> "Information":
         """`half_cauchy` if a regression's terms vary, else `of`.
 
-        Under disclosure `rules`, not if groups within sites vary as well: sums for many values could separate them.
+        Under disclosure `rules`, not if the rows are of several sites or groups: sums for many values could separate
+        them. Those of one site alone follow from its contribution.
         """
-        varies = isinstance(model, Regression) and bool(model.varying) and not (rules and model.within)
+        varies = isinstance(model, Regression) and bool(model.varying) and not (rules and several_groups(model, data))
         return (cls.half_cauchy if varies else cls.of)(model, data, posterior)
 
     @classmethod
@@ -96,16 +99,17 @@ class Information:
     def __add__(self, other: "Information") -> "Information":
         if bool(self.clusters) != bool(other.clusters):
             raise NotCalibrated("Some sites' information is for robust errors, and some is not.")
-        if self.grid.shape != other.grid.shape:
-            raise NotCalibrated("Some sites' information is for half-Cauchy priors, and some is not.")
-        if self.at != other.at or self.matrix.shape != other.matrix.shape:
+        grids = {part.grid.shape for part in (self, other) if part.grid.size}
+        if self.at != other.at or self.matrix.shape != other.matrix.shape or len(grids) > 1:
             raise NotCalibrated(
                 "The sites' information belongs to different posteriors: compute it at one merged posterior."
             )
         added = self.contribution + other.contribution, self.matrix + other.matrix
         counts = self.clusters + other.clusters
+        # Sums for many values help only if all sites have them.
+        grid = self.grid + other.grid if self.grid.shape == other.grid.shape else NO_GRID
         units = self.units + other.units if self.units and other.units else 0.0
-        return Information(self.at, self.sites + other.sites, *added, counts, self.grid + other.grid, units)
+        return Information(self.at, self.sites + other.sites, *added, counts, grid, units)
 
     def to_bytes(self) -> bytes:
         counts = np.array([self.sites, *([self.clusters] if self.clusters else [])], dtype="<i4")
@@ -119,7 +123,7 @@ class Information:
         """The inverse of `to_bytes`, with checks."""
         arrays = dict(read_arrays(content))
         names = [name for name in arrays if name.startswith(PREFIX)]
-        grid, units = arrays.pop(GRID, np.zeros((0, 0))), arrays.pop(UNITS, np.zeros(1))
+        grid, units = arrays.pop(GRID, NO_GRID), arrays.pop(UNITS, np.zeros(1))
         if len(names) != 1 or arrays.keys() != {names[0], "contribution", "sites"} or arrays["sites"].ndim != 1:
             raise InvalidFile("These bytes are not the information of a site.")
         matrix, contribution = arrays[names[0]], arrays["contribution"]
@@ -156,6 +160,11 @@ def total(parts: Sequence[Information]) -> Information:
     for part in parts[1:]:
         whole = whole + part
     return whole
+
+
+def several_groups(model: Regression, data: Any) -> bool:
+    """Whether rows are of several sites, or can be of several groups inside one."""
+    return bool(model.within) or len(groups_of(model.table.names(model.table.points(data))).sites) > 1
 
 
 def units_in(model: Model, data: Any) -> float:

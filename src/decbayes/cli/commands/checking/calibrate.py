@@ -141,7 +141,8 @@ def write_part(
             "needed. Calibrate a smaller model, or without this site. For public or made-up data: --rules none."
         )
     if rules is not None:
-        part = replace(part, grid=coarse_columns(part.grid))
+        if robust:  # other grids follow from the contribution, and rounded ones can be those of no rows
+            part = replace(part, grid=coarse_columns(part.grid))
         part = hide_small_components(part, model, posterior, observations, rules, persons)
     write_whole(output, part.to_bytes())
     of_persons = f" of {rows:,} persons" if rows < count else ""
@@ -155,10 +156,10 @@ def write_part(
 def site_information(model: Model, observations: Any, posterior: Posterior, rules: Rules | None) -> Information:
     """This site's information; for a regression with varying terms, also sums for many values of their deviations."""
     part = Information.usual(model, observations, posterior, rules=rules is not None)
-    if isinstance(model, Regression) and model.within and not part.grid.size:
+    if isinstance(model, Regression) and model.varying and not part.grid.size:
         messages().print(
-            f"Deviations are calibrated by linear response, because sums for many values could reveal groups of "
-            f"{model.within}."
+            "Deviations are calibrated by linear response, because sums for many values could reveal groups of "
+            f"{model.within or model.by}."
         )
     return part
 

@@ -10,7 +10,7 @@ from decbayes.cli.commands.study._where import ANY_STUDY, Where, print_problems,
 from decbayes.cli.shared.running import WrongArgument, with_example
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import messages, output, plain, plural
-from decbayes.errors import InvalidProtocol
+from decbayes.errors import InvalidFile, InvalidProtocol, NotCalibrated
 from decbayes.files import load, load_note, save
 from decbayes.models.core.registry import model_for
 from decbayes.posterior import EXACT, JOINT, Posterior
@@ -170,7 +170,11 @@ def about_intervals(study: Study, sites: Sequence[str]) -> Iterator[str]:
     else:
         from decbayes.calibration.intervals import SETTLED, responded
 
-        calibrated, gap = responded(merged, [*parts.values()])
+        try:
+            calibrated, gap = responded(merged, [*parts.values()])
+        except NotCalibrated as error:
+            yield f"Intervals are not calibrated. {error}"
+            return
         if gap > SETTLED:
             yield (
                 f"Intervals are not calibrated: these sums place the merge about {gap:.1f} deviations from where it "
@@ -182,20 +186,23 @@ def about_intervals(study: Study, sites: Sequence[str]) -> Iterator[str]:
 
 
 def shared_sums(study: Study, sites: Sequence[str]) -> "dict[str, Information]":
-    """The sums that sites have shared for the present merge; names files of earlier merges."""
+    """The sums that sites have shared for the present merge; names damaged files and those of earlier merges."""
     parts = {}
     for site in sites:
         path = study.information_of(site)
         if path.exists():
             from decbayes.cli.commands.checking.calibrate import read_part
 
-            part = read_part(path)
+            again = f"run `decbayes study calibrate` at {site} again."
+            try:
+                part = read_part(path)
+            except InvalidFile as error:
+                messages().print(plain(f"{error} To repair it, {again}"))
+                continue
             if part.at == load(study.merged).digest:
                 parts[site] = part
             else:
-                messages().print(
-                    plain(f"{path} is about an earlier merge: run `decbayes study calibrate` at {site} again.")
-                )
+                messages().print(plain(f"{path} is about an earlier merge: {again}"))
     return parts
 
 

@@ -95,7 +95,7 @@ class HalfCauchy:
         if sums.shape != (sum(len(scan.values) for scan in self.scans), before.size + 1):
             raise NotCalibrated("The sums on the grid are not those of this posterior's deviations.")
         if not all(family.contains(before + row[None, :-1]) for row in sums):
-            raise NotCalibrated("The sums on the grid are damaged: no rows add up to them.")
+            raise NotCalibrated("The sums on the grid are damaged: no rows add up to them. Write the parts again.")
         height = np.array([family.log_partition(before + row[None, :-1]) + row[-1] for row in sums])
         quantiles: dict[str, list[Array]] = {}
         for scan in self.scans:

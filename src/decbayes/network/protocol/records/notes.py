@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from decbayes.disclosure import Rules
-from decbayes.disclosure.latent_sums import NOBODY, coarse, coarse_columns, persons_between, tells_few
+from decbayes.disclosure.latent_sums import NOBODY, coarse, persons_between, tells_few
 from decbayes.errors import InvalidFile, InvalidPosterior, NotCalibrated, Refused
 from decbayes.families import Array
 from decbayes.families.matrices import mirrored, upper
@@ -184,8 +184,9 @@ def coarsened(
     if posterior.structure.symmetry:
         sums, _ = persons_between(model, posterior, data, persons)
         between = float((sums - np.diag(sums.diagonal())).max() > NOBODY * model.count(data))
-    matrix, grid = between * coarse(information.matrix), coarse_columns(information.grid)
-    return replace(information, contribution=coarse(information.contribution), matrix=matrix, grid=grid)
+    # The grid is not rounded: it follows from the record's contribution, and rounded sums can be those of no rows.
+    matrix, contribution = between * coarse(information.matrix), coarse(information.contribution)
+    return replace(information, contribution=contribution, matrix=matrix)
 
 
 def fits(size: int, charter: Charter, further: int = 0) -> bool:
