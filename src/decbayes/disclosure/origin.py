@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from decbayes.errors import InvalidPosterior
 from decbayes.families import Array, Family, dense
 from decbayes.models.core.model import Model
 from decbayes.posterior import Posterior
@@ -32,8 +33,11 @@ def holds_sums_of(model: Model, posterior: Posterior, data: Any, made: Made = "f
 def holds_sums_at(model: Model, posterior: Posterior, belief: Posterior, data: Any, made: Made) -> bool | None:
     """The same, for sums computed at this belief."""
     alone = made == "fit" and not posterior.structure.symmetry
-    believed = model.contributed(belief, data)
-    unsure = believed if alone else model.contributed(Posterior.of_prior(posterior.structure), data)
+    try:
+        believed = model.contributed(belief, data)
+        unsure = believed if alone else model.contributed(Posterior.of_prior(posterior.structure), data)
+    except InvalidPosterior:
+        return None  # a vague belief expects so many counts that rounding leaves nothing of the prior
     compared = 0
     for name, family in posterior.structure.families.items():
         stated, now, then = (totals(model, family, one.contribution[name]) for one in (posterior, believed, unsure))
