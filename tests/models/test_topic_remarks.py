@@ -32,10 +32,11 @@ def advised(posteriors, names=(), **options):
 def test_sites_that_share_no_words_are_two_groups(rng):
     sites = [model(2).fit(planted(rng, themes, 60, 40, mixing=0.01), rng=rng).posterior for themes in ([0, 1], [1, 2])]
     others = [model(2).fit(planted(rng, [4, 5], 60, 40, mixing=0.01), rng=rng).posterior for _ in range(2)]
-    remark = advised([*sites, *others], ["a", "b", "x", "y"])["nothing shared"]
-    assert remark.what == "2 groups of sites share hardly any words: a, b; x, y."
-    assert remark.is_warning
-    assert "nothing shared" not in advised(sites)
+    remarks = db.merging.remarks(db.align([*sites, *others]), ["a", "b", "x", "y"])
+    assert any(one.is_warning and one.what.endswith("share hardly any words: a, b; x, y.") for one in remarks)
+    with pytest.warns(db.errors.MergeWarning, match="2 groups of sites share hardly any words: site 0, site 1; site 2, site 3"):
+        db.merge([*sites, *others])
+    assert not any("hardly any words" in one.what for one in db.merging.remarks(db.align(sites)))
 
 
 def test_twice_the_slots_are_worth_it_only_if_slots_are_too_few(rng):
