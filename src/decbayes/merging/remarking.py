@@ -229,7 +229,7 @@ def without_common_words(
 def word_affinity(posteriors: Sequence[Posterior], coupled: CoupledSet) -> Array:
     """(sites, sites): Σ_w √(p_w q_w) of the sites' word frequencies."""
     name = next(name for name in coupled.factors if not posteriors[0].structure.families[name].over_components)
-    totals = np.array([np.maximum(np.ravel(posterior.contribution[name].sum(axis=0)), 0.0) for posterior in posteriors])
+    totals = np.maximum([column_sums(posterior.contribution[name]) for posterior in posteriors], 0.0)
     roots = np.sqrt(totals / np.maximum(totals.sum(axis=1, keepdims=True), LEAST_EVIDENCE))
     return np.asarray(roots @ roots.T)
 
