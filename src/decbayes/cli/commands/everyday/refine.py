@@ -26,7 +26,6 @@ from decbayes.cli.shared.outputs import check_output, output_option
 from decbayes.cli.shared.posterior_files import read_sent
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import (
-    PersonOption,
     ReadingReport,
     SiteOption,
     check_data_behind,
@@ -134,7 +133,13 @@ def refine(
     private: Annotated[
         bool, Parameter(help="Make the next private release from all releases so far; see `fit --private`.")
     ] = False,
-    person: PersonOption = "",
+    person: Annotated[
+        str,
+        Parameter(
+            help="With --private or --secure: the column that identifies persons. Otherwise the one that this site "
+            "named in its first fit applies."
+        ),
+    ] = "",
     accounts: Accounts = USUAL_ACCOUNTS,
     secure: Secure = IN_THE_CLEAR,
     reading: Reading = AS_THEY_ARE,
@@ -159,7 +164,10 @@ def refine(
         refine_privately(data, where.site, *files, accounts, person, reading, as_json)
         return
     if accounts != USUAL_ACCOUNTS or person:
-        raise WrongArgument("--ledger, --data-set and --person go with --private; otherwise those of --own apply.")
+        raise WrongArgument(
+            "--ledger, --data-set and --person go with --private and --secure: leave them out. The person column that "
+            "this site named in its first fit applies."
+        )
     check_hold_back(refit.hold_back)
     work_on(device)
     requested = component_number(components)
