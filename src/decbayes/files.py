@@ -172,8 +172,9 @@ def to_bytes(posterior: Posterior, note: Mapping[str, Any] | None = None) -> byt
         tensors |= {name: array.astype("<f8") for name, array in posterior.calibration.arrays().items()}
     remarks = {REMARKS: to_plain(posterior.remarks)} if posterior.remarks else {}
     names = {NAMES: list(posterior.names)} if any(posterior.names) else {}
-    if note or remarks or names:
-        header["note"] = {**(note or {}), **remarks, **names}
+    others = {name: value for name, value in (note or {}).items() if name not in (REMARKS, NAMES)}
+    if others or remarks or names:
+        header["note"] = {**others, **remarks, **names}
     return bytes(serialize(tensors, metadata={KEY: canonical_json(header).decode()}))
 
 

@@ -363,6 +363,11 @@ def test_information_adds_up_part_by_part():
             one + other
     scanned = replace(plain, grid=np.ones((3, 4)))
     assert (scanned + scanned).grid.tolist() == (2 * scanned.grid).tolist()
+    named = replace(one, clustered=True)
+    assert Information.from_bytes((named + named).to_bytes()).clustered
+    assert not back.clustered
+    with pytest.raises(NotCalibrated, match="some for single rows"):
+        named + one
     assert (scanned + plain).grid.shape == (plain + scanned).grid.shape == (0, 0), "only if all have them"
     with pytest.raises(NotCalibrated, match="at least one site"):
         total([])

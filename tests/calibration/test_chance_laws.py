@@ -166,7 +166,10 @@ def test_advice_begins_where_it_is_needed(change, said):
 @pytest.mark.parametrize(
     ("change", "right"),
     [
-        ({}, True), ({"sites": np.array([3, 7], dtype="<i4"), "grid": np.ones((1, 2))}, True),
+        ({}, True), ({"sites": np.array([3, 7, 1], dtype="<i4"), "grid": np.ones((1, 2))}, True),
+        ({"sites": np.array([3, 7, 0], dtype="<i4"), "grid": np.ones((1, 2))}, True),
+        ({"sites": np.array([3, 7, 2], dtype="<i4"), "grid": np.ones((1, 2))}, False),
+        ({"sites": np.array([3, 0, 1], dtype="<i4"), "grid": np.ones((1, 2))}, False),
         ({"sites": np.array([3, 7], dtype="<i4")}, False), ({"sites": np.array([0], dtype="<i4")}, False),
         ({"sites": np.array([3, 7, 1], dtype="<i4")}, False), ({"sites": np.array([], dtype="<i4")}, False),
         ({"sites": np.array([3.0])}, False), ({"sites": np.array([[3]], dtype="<i4")}, False),

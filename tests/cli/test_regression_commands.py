@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -111,11 +112,110 @@ def test_a_report_is_a_page_and_no_pdf(run, clinics):
 def test_a_deviation_between_few_sites_or_of_one_broadcast_carries_a_remark(run, clinics):
     files = fitted(run, "visits~age+(1|site)", "c", "d")
     said = run(f"merge {files} -o m.posterior")[2]
-    assert "rests on 2 sites and a single broadcast: it may be far too large. Take rounds (refine)." in said
+    assert "rests on 2 sites and a single broadcast: it, and intervals of what varies, may be far off." in said
+    assert "Do not report it as a finding: the prior decides much of it. Take two or three rounds (refine)." in said
     run("refine c.csv --own c.posterior --others d.posterior -o c1.posterior")
     run("refine d.csv --own d.posterior --others c.posterior -o d1.posterior")
     said = run("merge c1.posterior d1.posterior -o m.posterior")[2]
-    assert "rests on 2 sites: it may be far too large. Do not report it as a finding" in said
+    assert "rests on 2 sites and a single round: it, and intervals of what varies, may be far off." in said
+    assert "Take another round (refine)." in said
+    run("refine c.csv --own c1.posterior --others d1.posterior -o c2.posterior")
+    run("refine d.csv --own d1.posterior --others c1.posterior -o d2.posterior")
+    said = run("merge c2.posterior d2.posterior -o m.posterior")[2]
+    assert "rests on 2 sites: it, and intervals" in said
+    assert "another round" not in said
+
+
+@pytest.fixture
+def visits(tmp_path, run):
+    """Clinics whose patients come several times; some ages are missing."""
+    rng = np.random.default_rng(11)
+    for name, count in {"a": 40, "b": 50, "c": 60}.items():
+        patient = np.repeat(np.arange(count), rng.integers(1, 7, count))
+        age, level = (drawn[patient] for drawn in (rng.normal(60, 10, count).round(), rng.normal(0, 6, count)))
+        pressure = (120 + 0.3 * (age - 60) + level + rng.normal(0, 4, len(patient))).round(1)
+        shown = np.where(np.arange(len(age)) % 20 == 0, "", age.astype(str))
+        with (tmp_path / f"{name}.csv").open("w", newline="") as file:
+            csv.writer(file).writerows([["patient", "age", "pressure"], *zip(patient, shown, pressure, strict=True)])
+    like = "--formula pressure~age"
+    for name in "abc":
+        run(f"fit linear-regression {name}.csv {like} --person patient -o {name}.posterior")
+        like = "--like a.posterior"
+    run("merge a.posterior b.posterior c.posterior -o m.posterior")
+    return tmp_path
+
+
+def test_after_robust_errors_nothing_asks_for_them_and_a_report_knows_all_sites(run, visits):
+    assert (
+        "uncertainty: exact if the model held, but rows of one person depend on each other"
+        in run("show m.posterior")[1]
+    )
+    for name in "abc":
+        run(f"calibrate m.posterior {name}.csv --robust --person patient -o {name}.information")
+    assert run("calibrate m.posterior a.information b.information c.information -o r.posterior")[0] == 0
+    shown = run("show r.posterior")[1]
+    assert ("calibrated by robust errors, 3 sites" in shown, "too narrow" in shown) == (True, False)
+    run("report r.posterior -o r.html")
+    page, left_out = (visits / "r.html").read_text(), sum(len(rows_of(visits / f"{n}.csv")[::20]) for n in "abc")
+    assert f"{left_out}<" in page
+    assert f"{left_out} missing values" in page
+    assert page.count(" at 3 sites") == 2
+    assert ("1 sites" in page, "only one site" in page, "too narrow" in page) == (False, False, False)
+
+
+def test_robust_errors_do_not_lose_persons_with_several_rows(run, visits):
+    status, _, told = run("calibrate m.posterior a.csv --robust -o a.information")
+    assert (status, "give --person COLUMN" in told, (visits / "a.information").exists()) == (1, True, False)
+    merged = db.load("m.posterior")
+    for name in "ab":
+        run(f"calibrate m.posterior {name}.csv --robust --person patient -o {name}.information")
+    # A part that was written before the merge had its remark.
+    db.save(replace(merged, remarks=()), "silent.posterior")
+    assert run("calibrate silent.posterior c.csv --robust -o c.information")[0] == 0
+    status, _, told = run("calibrate m.posterior a.information b.information c.information -o r.posterior")
+    assert (status, "some for single rows: give --person COLUMN" in told) == (1, True), told
+    for name in "ab":
+        run(f"calibrate silent.posterior {name}.csv --robust -o {name}.information")
+    status, _, told = run("calibrate m.posterior a.information b.information c.information -o r.posterior")
+    assert (status, "need the person of each row" in told) == (1, True), told
+    model = db.model_for(merged.structure)
+    frames = [model.read(visits / f"{name}.csv") for name in "abc"]
+    with pytest.raises(db.errors.NotCalibrated, match="need the person of each row"):
+        db.calibrate(model, frames, merged, method="robust")
+
+
+def test_sites_are_not_compared_where_rows_of_one_person_depend_on_each_other(run, visits):
+    run("report a.posterior b.posterior c.posterior -o r.html --table t.csv")
+    page, table = (visits / "r.html").read_text(), (visits / "t.csv").read_text()
+    assert ("<th>I²" in page, "I² and τ² are left out: rows of one person" in page, "I²" in table) == (
+        False,
+        True,
+        False,
+    )
+    assert "would be exact if the model held, but rows of one person depend on each other" in page
+    assert "intervals are exact" not in page
+    like = "--formula pressure~age"
+    for name in "abc":
+        run(f"fit linear-regression {name}.csv {like} -o {name}2.posterior")
+        like = "--like a2.posterior"
+    run("report a2.posterior b2.posterior c2.posterior -o r.html --table t.csv")
+    page, table = (visits / "r.html").read_text(), (visits / "t.csv").read_text()
+    assert ("I² is the share" in page, "I²" in table, "intervals are exact for this model" in page) == (
+        True,
+        True,
+        True,
+    )
+
+
+def test_what_varies_already_is_not_said_to_differ(run, tmp_path):
+    sites = tables_of_clinics(tmp_path, np.random.default_rng(2))
+    for formula, differs in {"pressure~age+arm": True, "pressure~age+arm+(1|site)": False}.items():
+        run(f"fit linear-regression s0.csv --formula {formula} -o s0.posterior")
+        for site in sites[1:]:
+            run(f"fit linear-regression {site}.csv --like s0.posterior -o {site}.posterior")
+        _, _, said = run(f"merge {' '.join(f'{site}.posterior' for site in sites)} -o m.posterior")
+        assert ("differ by more than chance in intercept" in said) == differs, said
+        assert ("--varying intercept at each site, then take two or three rounds (refine)" in said) == differs, said
 
 
 def test_after_rounds_sites_are_tested_but_not_shown_one_by_one(run, clinics):
@@ -386,8 +486,8 @@ def test_half_cauchy_deviations_and_correlations_by_files_are_those_of_all_rows(
     assert float(deviations[0]["lower"]) == pytest.approx(row["low"], rel=1e-3)
     whole = db.checking.Information.of(model, frames[2], plain)
     (tmp_path / "c.information").write_bytes(whole.to_bytes())
-    mixed = run("calibrate m.posterior a.information c.information -o x.posterior")
-    assert "some is not" in mixed[2]
+    mixed = run("calibrate m.posterior a.information b.information c.information -o x.posterior")
+    assert mixed[2].endswith("calibrated by linear response, 3 sites\n"), "sums for many values are not those of all"
     run("fit linear-regression a.csv --formula y~x+(1|site/unit) --kinds unit=categorical -o w.posterior")
     assert "reveal groups of unit" in run("calibrate w.posterior a.csv --rules usual -o c.information")[2]
 
@@ -420,11 +520,10 @@ def test_rows_of_one_person_are_said_to_depend_on_each_other_until_errors_are_ro
     merged = run("merge a.posterior b.posterior --explain -o m.posterior")
     assert all("intervals are probably too narrow" in text for text in (said, merged[2]))
     assert "not known: rows of one person depend on each other" in merged[1]
-    for person, gone in (("", False), (" --person person", True)):
-        for name in "ab":
-            assert run(f"calibrate m.posterior {name}.csv --robust{person} -o {name}.information")[0] == 0
-        assert run("calibrate m.posterior a.information b.information -o r.posterior")[0] == 0
-        assert ("too narrow" not in run("show r.posterior --remarks")[1]) is gone
+    for name in "ab":
+        assert run(f"calibrate m.posterior {name}.csv --robust --person person -o {name}.information")[0] == 0
+    assert run("calibrate m.posterior a.information b.information -o r.posterior")[0] == 0
+    assert "too narrow" not in run("show r.posterior --remarks")[1]
     assert (
         "Persons have several rows"
         not in run("fit negative-binomial-regression a.csv --formula visits~age --dispersion 1 -o c.posterior")[2]

@@ -7,7 +7,7 @@ from scipy import stats
 from scipy.special import expit, logsumexp
 
 import decbayes as db
-from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
+from decbayes.errors import InvalidData, InvalidStructure, MergeWarning, StructureMismatch
 from decbayes.models.regressions._estimates import Estimates
 from decbayes.models.regressions.formulas.formula import parsed
 from decbayes.models.regressions.rows import table as regression_table
@@ -115,6 +115,17 @@ def test_refined_sites_end_where_all_rows_do(kind, rng):
         assert abs(own["mean"] - exact["mean"]) < 0.05 * exact["deviation"]
     for own, exact in zip(model.between(refined), model.between(batch), strict=True):
         assert own["mean"] == pytest.approx(exact["mean"], rel=0.05)
+
+
+def test_one_round_is_said_to_be_too_few_for_what_varies(rng):
+    frame = clinics(rng, slope=0.03, sites=6)
+    model = regression(db.LinearRegression, frame, "age + (1 | clinic)")
+    shards = shards_of(frame)
+    posteriors = [model.fit(shard, rng=rng).posterior for shard in shards]
+    with pytest.warns(MergeWarning, match="a single round: it, and intervals of what varies, may be far off"):
+        db.refine(model, shards, posteriors, rounds=1, rng=rng)
+    twice = db.refine(model, shards, posteriors, rounds=2, rng=rng).merged
+    assert "few to vary" not in [remark.kind for remark in twice.remarks]
 
 
 def test_a_site_says_as_much_as_if_its_own_part_were_unknown_to_itself(rng):

@@ -14,6 +14,7 @@ from decbayes.calibration.linear_response import LinearResponse
 from decbayes.calibration.sites import (
     Information,
     check_all_once,
+    check_clusters,
     check_units,
     informations,
     one_more_pass,
@@ -28,7 +29,7 @@ from decbayes.models.core.model import Model
 from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.registry import model_for
 from decbayes.models.core.settings import Method
-from decbayes.models.regressions.messages.doubts import REPEATED, TOO_NARROW
+from decbayes.models.regressions.messages.doubts import TOO_NARROW
 from decbayes.models.regressions.regression import Regression
 from decbayes.posterior import Posterior
 from decbayes.updates.update import shift, without
@@ -210,11 +211,12 @@ def responded(posterior: Posterior, parts: Sequence[Information]) -> tuple[Poste
     """The calibrated posterior, and its distance from convergence."""
     whole = total(parts)
     if whole.clusters:
+        check_clusters(posterior, whole.clustered)
         errors, away = regression_for(posterior).robust_errors(posterior), unsettled(posterior, whole)
         deviations = errors.deviations(whole.matrix, whole.grid, whole.clusters)
-        clustered = whole.clusters < whole.units
-        mended = {kind for kind in TOO_NARROW if clustered or kind != REPEATED.kind}
-        posterior = replace(posterior, remarks=[remark for remark in posterior.remarks if remark.kind not in mended])
+        posterior = replace(
+            posterior, remarks=[remark for remark in posterior.remarks if remark.kind not in TOO_NARROW]
+        )
         return with_deviations(posterior, f"robust errors, {site_count(whole.sites)}", deviations, away), away
     response = LinearResponse(posterior, whole)
     text, away = f"linear response, {site_count(whole.sites)}", response.remaining()

@@ -15,6 +15,7 @@ from decbayes.models.core.information import flat_contribution, largest
 from decbayes.models.core.model import Model
 from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.registry import model_for
+from decbayes.models.regressions.messages.doubts import REPEATED
 from decbayes.models.regressions.regression import Regression
 from decbayes.models.regressions.varying.site_effects import groups_of
 from decbayes.posterior import Posterior
@@ -41,6 +42,7 @@ class Information:
         grid: for half-Cauchy priors of a regression's deviations between sites, sums for each of many values; for
             robust errors one row, Σ a² over clusters.
         units: the number of observations, words of documents or steps of sequences; 0 if not stated.
+        clustered: for robust errors, whether the cluster of each row was named.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> shards = [np.array([[-9.0], [-8.0]]), np.array([[8.0], [9.0]])]
@@ -57,6 +59,7 @@ class Information:
     clusters: int = 0
     grid: Array = field(default_factory=lambda: NO_GRID)
     units: float = 0.0
+    clustered: bool = False
 
     @classmethod
     def of(cls, model: Model, data: Any, posterior: Posterior) -> "Information":
@@ -92,13 +95,20 @@ class Information:
         """
         if not isinstance(model, Regression):
             raise NotCalibrated(f"Robust errors are for regressions, not for {type(model).__name__}.")
+        named = clusters.numbers is not None
+        check_clusters(posterior, named)
         contributed = flat_contribution(model.contributed(posterior, data))
         middle, squares, count = model.robust_errors(posterior).sums(data, clusters)
-        return cls(posterior.digest, 1, contributed, middle, count, squares, units_in(model, data))
+        return cls(posterior.digest, 1, contributed, middle, count, squares, units_in(model, data), named)
 
     def __add__(self, other: "Information") -> "Information":
         if bool(self.clusters) != bool(other.clusters):
             raise NotCalibrated("Some sites' information is for robust errors, and some is not.")
+        if self.clustered != other.clustered:
+            raise NotCalibrated(
+                "Some sites' robust errors are for clusters of rows, and some for single rows: give --person COLUMN "
+                "(`clusters` in Python) at every site."
+            )
         grids = {part.grid.shape for part in (self, other) if part.grid.size}
         if self.at != other.at or self.matrix.shape != other.matrix.shape or len(grids) > 1:
             raise NotCalibrated(
@@ -109,10 +119,11 @@ class Information:
         # Sums for many values help only if all sites have them.
         grid = self.grid + other.grid if self.grid.shape == other.grid.shape else NO_GRID
         units = self.units + other.units if self.units and other.units else 0.0
-        return Information(self.at, self.sites + other.sites, *added, counts, grid, units)
+        return Information(self.at, self.sites + other.sites, *added, counts, grid, units, self.clustered)
 
     def to_bytes(self) -> bytes:
-        counts = np.array([self.sites, *([self.clusters] if self.clusters else [])], dtype="<i4")
+        robust = [self.clusters, int(self.clustered)] if self.clusters else []
+        counts = np.array([self.sites, *robust], dtype="<i4")
         grid = {GRID: self.grid} if self.grid.size else {}
         units = {UNITS: np.array([self.units])} if self.units else {}
         arrays = {PREFIX + self.at: self.matrix, "contribution": self.contribution, "sites": counts, **grid, **units}
@@ -127,19 +138,21 @@ class Information:
         if len(names) != 1 or arrays.keys() != {names[0], "contribution", "sites"} or arrays["sites"].ndim != 1:
             raise InvalidFile("These bytes are not the information of a site.")
         matrix, contribution = arrays[names[0]], arrays["contribution"]
-        robust = arrays["sites"].size == 2
+        counts = arrays["sites"]
+        robust = counts.size == 3
         square = matrix.ndim == 2 and len(set(matrix.shape)) == 1
         shaped = contribution.ndim == 1 and square and (robust or matrix.shape == contribution.shape * 2)
         shaped = shaped and grid.ndim == 2 and (not robust or grid.shape == (1, len(matrix)))
         shaped = shaped and units.shape == (1,)
         parts = (matrix, contribution, grid, units)
         numbers = all(part.dtype == np.dtype("<f8") and np.isfinite(part).all() for part in parts)
-        counted = arrays["sites"].dtype == np.dtype("<i4") and (arrays["sites"] > 0).all()
-        counted = counted and arrays["sites"].size in (1, 2) and (units >= 0.0).all()
+        counted = counts.dtype == np.dtype("<i4") and counts.size in (1, 3) and (counts[:2] > 0).all()
+        counted = counted and np.isin(counts[2:], (0, 1)).all() and (units >= 0.0).all()
         if not shaped or not numbers or not counted or not np.allclose(matrix, matrix.T):
             raise InvalidFile("The information of a site is a symmetric matrix and a vector of numbers; this is not.")
-        counts = [*map(int, arrays["sites"]), 0][:2]
-        return cls(names[0].removeprefix(PREFIX), counts[0], contribution, matrix, counts[1], grid, float(units[0]))
+        sites, clusters, clustered = [*map(int, counts), 0, 0][:3]
+        at = names[0].removeprefix(PREFIX)
+        return cls(at, sites, contribution, matrix, clusters, grid, float(units[0]), bool(clustered))
 
 
 def informations(
@@ -173,6 +186,15 @@ def units_in(model: Model, data: Any) -> float:
         return float(np.sum(model.units(data)))
     except (TypeError, IndexError):
         return 0.0
+
+
+def check_clusters(posterior: Posterior, named: bool) -> None:
+    """Refuse robust errors of single rows if persons have several, which would count as independent."""
+    if not named and any(remark.kind == REPEATED.kind for remark in posterior.remarks):
+        raise NotCalibrated(
+            "Persons have several rows, so robust errors need the person of each row: give --person COLUMN (`clusters` "
+            "in Python) at every site; where each row is another person, a column that differs in every row."
+        )
 
 
 def check_all_once(posterior: Posterior, parts: Sequence[Information], names: Sequence[str]) -> None:

@@ -80,6 +80,8 @@ class Manifest:
             given = {name: values[name] for name in known}
             if not all(isinstance(value, kinds.get(name, str)) for name, value in given.items()):
                 raise TypeError
+            if not all(isinstance(rows, int) for rows in given["left_out"].values()):
+                raise TypeError
             rules = None if given["rules"] is None else Rules.of(given["rules"])
             changed = tuple(map(str, given["changed"]))
         except (KeyError, TypeError, InvalidRules):

@@ -62,6 +62,7 @@ class Alignment(Displayed):
             each other ("predictions"), or "rounds" for posteriors refined in common slots.
         sent: the posteriors as they were sent, if `posteriors` are first broadcasts of a regression, moved to their
             common centre; else empty.
+        rounds: the number of rounds that the posteriors took together; 0 if none, or unknown.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
@@ -85,6 +86,7 @@ class Alignment(Displayed):
     reason: str = field(default="", repr=False)
     decided: Decided = field(default="given", repr=False)
     sent: Sequence[Posterior] = field(default=(), repr=False)
+    rounds: int = field(default=0, repr=False)
 
     def __post_init__(self) -> None:
         check_assignments(self.assignments, len(self.posteriors), self.structure)

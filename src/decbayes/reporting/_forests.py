@@ -6,6 +6,7 @@ from decbayes.posterior import Posterior
 from decbayes.reporting.drawing import Line, intervals
 from decbayes.reporting.markup import Markup, concat, figure, note, table, tag
 from decbayes.views import Estimate, Findings
+from decbayes.views.coefficient_view import too_narrow
 from decbayes.views.participants import About
 from decbayes.views.site_spread import Pooling, pool_sites
 from decbayes.views.values import interval_text, number, range_text
@@ -20,8 +21,10 @@ READING = (
     "further site. Larger dots are sites with more information. I² is the share of the variation between "
     "sites that is not due to chance; τ² is the variance between sites (DerSimonian and Laird)."
 )
-
-
+NOT_COMPARED = (
+    f"Each line is a {LEVEL:.0%} interval: for each site alone and for all sites together. Larger dots are sites with "
+    "more information. I² and τ² are left out:"
+)
 REFINED = (
     "Single sites are not shown, because their files of a round depend on each other. A report of their first "
     "posteriors shows them, with I² and τ²."
@@ -31,14 +34,17 @@ REFINED = (
 def forests(findings: Findings, merged: Sequence[Estimate], about: About) -> Markup:
     """A table of the merged coefficients, with ratios, and a forest plot of each effect."""
     sites, effects = site_estimates(findings), effect_places(merged)
-    spread = [pooling(place, sites) for place in range(len(merged))]
+    why = too_narrow(findings.alignment.posteriors)
+    spread = [None if why else pooling(place, sites) for place in range(len(merged))]
     drawings = [
         forest(findings, term, {name: estimates.get(place) for name, estimates in sites.items()}, spread[place], about)
         for place, term in enumerate(merged)
         if place in (effects or range(len(merged)))[:MOST_TERMS]
     ]
     more = f" The first {MOST_TERMS} of {len(effects)} effects are drawn." if len(effects) > MOST_TERMS else ""
-    reading = READING if sites else REFINED if findings.alignment.refined else ""
+    reading = REFINED if findings.alignment.refined else ""
+    if sites:
+        reading = f"{NOT_COMPARED} {why}." if why else READING
     drawn = figure(tag("div", drawings, class_="panels"), f"{reading}{more}")
     return concat([coefficient_table(findings, merged, spread, about), between_sites(findings), drawn])
 

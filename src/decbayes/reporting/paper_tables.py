@@ -13,8 +13,9 @@ from decbayes.errors import DecbayesError
 from decbayes.reporting._forests import effect_places, pooling, site_estimates
 from decbayes.reporting.markup import Markup, concat, note, table
 from decbayes.views import Findings, Interval, Profile, Shares, Words
+from decbayes.views.coefficient_view import too_narrow
 from decbayes.views.participants import About
-from decbayes.views.values import interval_text, number, range_text
+from decbayes.views.values import count_of, interval_text, number, range_text
 
 LEVEL = 0.95
 """Papers usually state 95 % intervals."""
@@ -96,14 +97,17 @@ def effects_table(findings: Findings, about: About, title: str) -> PaperTable:
     coefficients = findings.view.estimates(merged, level=LEVEL)
     places = effect_places(coefficients) if ratios else range(len(coefficients))
     sites, shown, kind = site_estimates(findings), ratios or coefficients, findings.view.ratio or "coefficient"
-    head = ("term", f"{kind} ({LEVEL:.0%} interval)", *(("I²",) if sites else ()))
+    compared = sites and not too_narrow(findings.alignment.posteriors)
+    head = ("term", f"{kind} ({LEVEL:.0%} interval)", *(("I²",) if compared else ()))
     rows = []
     for place, term in zip(places, shown, strict=True):
         pooled = pooling(place, sites)
-        differ = (f"{pooled.i_squared:.0%}" if pooled else "–",) if sites else ()
+        differ = (f"{pooled.i_squared:.0%}" if pooled else "–",) if compared else ()
         rows.append((about.with_unit(term.name), interval_text(term), *differ))
-    size = f"{findings.total} at {len(findings.sites)} sites. " if findings.total else ""
-    text = f"{size}{usual_name(findings)}: {findings.view.modelled}. Intervals: {merged.uncertainty}."
+    intervals = findings.view.uncertainty(merged, findings.alignment.posteriors)
+    at = count_of(max(len(findings.sites), about.sites), "site")
+    size = f"{findings.total} at {at}. " if findings.total else ""
+    text = f"{size}{usual_name(findings)}: {findings.view.modelled}. Intervals: {intervals}."
     return PaperTable(title, head, tuple(rows), text)
 
 

@@ -182,7 +182,8 @@ def anchor(name: str) -> str:
 def figures(findings: Findings, about: About) -> Markup:
     """The most important numbers."""
     several, (sizes, unit) = len(findings.sites) > 1, findings.sizes
-    shown = {"sites" if several else "site": float(len(findings.sites))}
+    sites = max(len(findings.sites), about.sites)
+    shown = {plural("site", sites): float(sites)}
     if about.persons:
         shown["persons"] = float(about.persons)
     if findings.total:
@@ -313,7 +314,9 @@ def intervals_text(findings: Findings) -> str:
     """Where intervals come from, how far to trust them, and how to calibrate them."""
     merged = findings.merged
     if merged.uncertainty == EXACT:
-        return "Intervals and standard deviations are exact: the posterior of this model has a closed form."
+        words = findings.view.uncertainty(merged, findings.alignment.posteriors)
+        are = "are exact: the posterior of this model has a closed form" if words == EXACT else f"would be {words}"
+        return f"Intervals and standard deviations {are}."
     if merged.calibration is not None:
         return f"Intervals and standard deviations are {merged.uncertainty}."
     if merged.uncertainty == JOINT:

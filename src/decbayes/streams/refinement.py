@@ -60,7 +60,7 @@ class Refinement(Displayed):
     @property
     def alignment(self) -> Alignment:
         """The contributions in their common slots, for `db.checking` and `db.merging`."""
-        return as_labelled(self.posteriors)
+        return replace(as_labelled(self.posteriors), rounds=len(self.shifts))
 
     def __repr__(self) -> str:
         return f"Refinement({self.headline})"

@@ -31,7 +31,7 @@ NOTHING = About()
 
 def answer(findings: Findings, about: About = NOTHING) -> tuple[str, str, str]:
     """Three sentences from the merged posterior; numbers have intervals."""
-    return result(findings, about), certainty(findings, about), how_sites_agree(findings)
+    return result(findings, about), certainty(findings, about), how_sites_agree(findings, about)
 
 
 def result(findings: Findings, about: About) -> str:
@@ -107,7 +107,7 @@ def column_text(name: str, value: Interval | Shares, about: About) -> str:
 
 def certainty(findings: Findings, about: About = NOTHING) -> str:
     """The data behind the result, and how far to trust its intervals and matches; persons only if fewer than rows."""
-    sites, amount = count_of(len(findings.sites), "site"), findings.total
+    sites, amount = count_of(max(len(findings.sites), about.sites), "site"), findings.total
     if amount and about.persons:
         at_most = "at most " if about.some_count_rows else ""
         amount = f"{at_most}{count_of(about.persons, 'person')} ({amount})"
@@ -118,7 +118,8 @@ def certainty(findings: Findings, about: About = NOTHING) -> str:
 def doubts(findings: Findings) -> Iterator[str]:
     kind, view = findings.merged.uncertainty, findings.view
     if kind == EXACT:
-        yield "the intervals are exact for this model"
+        words = view.uncertainty(findings.merged, findings.alignment.posteriors)
+        yield "the intervals are exact for this model" if words == EXACT else f"the intervals would be {words}"
     elif kind == JOINT:
         yield "the intervals are approximate"
     elif NARROW in kind:
@@ -144,8 +145,10 @@ def doubts(findings: Findings) -> Iterator[str]:
         )
 
 
-def how_sites_agree(findings: Findings) -> str:
+def how_sites_agree(findings: Findings, about: About = NOTHING) -> str:
     """Which sites differ, and in what."""
+    if len(findings.sites) == 1 and about.sites > 1:
+        return "The sites were merged before: a report of their own files compares them."
     if len(findings.sites) == 1:
         return "There is only one site, so there is nothing to compare."
     texts = [

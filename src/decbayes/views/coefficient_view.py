@@ -13,7 +13,7 @@ from decbayes.merging.reading import Heterogeneity
 from decbayes.models.regressions.messages.doubts import TOO_NARROW
 from decbayes.models.regressions.varying.climb import FACTOR
 from decbayes.models.regressions.varying.variation import BETWEEN, WITHIN
-from decbayes.posterior import Posterior
+from decbayes.posterior import EXACT, Posterior
 from decbayes.remarks import Remark
 from decbayes.structure import CoupledSet
 from decbayes.views.values import Curve, Difference, Estimate, Row, value_text
@@ -25,6 +25,8 @@ TIMES = 61
 FEWEST_COMPARED, ANOTHER_UNIT = 3, 8.0
 # The fewest sites for advising that coefficients vary, and for a meaningful deviation between sites.
 FEWEST_TO_VARY, FEWEST_FOR_DEVIATIONS = 4, 5
+# After one round, intervals of what varies are still too narrow; after two or three they hardly change.
+ROUNDS_TO_VARY = "take two or three rounds (refine)"
 # The expected error of a merge, in deviations, from which on to warn. The error is probably below this multiple of what
 # is expected, or below this number (benchmarks/regression.py and statements.py compare forecasts with errors).
 ROUGH, TIMES_EXPECTED, AT_LEAST = 0.5, 2.0, 0.25
@@ -88,7 +90,7 @@ class CoefficientView(View):
         return [Estimate(*bounds(row)) for row in terms]
 
     def differences(self, alignment: Alignment) -> Sequence[Difference]:
-        compared = len(alignment.posteriors) > 1 and not too_narrow(alignment)
+        compared = len(alignment.posteriors) > 1 and not too_narrow(alignment.posteriors)
         return self._differences(heterogeneity_of(alignment)) if compared else ()
 
     def other_units(self, posteriors: Sequence[Posterior]) -> Sequence[tuple[int, str]]:
@@ -104,8 +106,14 @@ class CoefficientView(View):
         far = np.argwhere(known < -np.log(ANOTHER_UNIT)).tolist()
         return [(site, name) for site, place in far if (name := estimates[site][place].name) in columns]
 
+    def uncertainty(self, posterior: Posterior, sites: Sequence[Posterior] = ()) -> str:
+        why = too_narrow([posterior, *sites])
+        return (
+            f"exact if the model held, but {why}" if why and posterior.uncertainty == EXACT else posterior.uncertainty
+        )
+
     def undecided(self, alignment: Alignment) -> str:
-        if why := too_narrow(alignment):
+        if why := too_narrow(alignment.posteriors):
             return f"{why}, which makes sites seem to differ."
         return heterogeneity_of(alignment).reason if len(alignment.posteriors) > 1 else ""
 
@@ -122,15 +130,18 @@ class CoefficientView(View):
             )
         yield from self._one_broadcast(alignment.sent)
         yield from self._few_to_vary(alignment)
-        notable = sorted((term for term in self.differences(alignment) if term.notable), key=lambda term: -term.times)
+        varying = {self.model.table.design.labels[place] for place in self.model.table.places}
+        notable = [term for term in self.differences(alignment) if term.notable and term.name not in varying]
+        notable.sort(key=lambda term: -term.times)
         if not notable:
             return
         terms = [term for term in self._terms() if self._differs(term, {difference.name for difference in notable})]
         fixed = [term for term in terms if self.model.may_vary and term not in self.model.varying]
-        advice = "Take"
+        advice = "Take a round (refine)."
         if fixed:
-            advice = f"Let them differ: fit with --varying {quote(','.join(fixed))} at each site, then take"
-        advice = f"{advice} a round (refine)."
+            advice = (
+                f"Let them differ: fit with --varying {quote(','.join(terms))} at each site, then {ROUNDS_TO_VARY}."
+            )
         if fixed and len(alignment.posteriors) < FEWEST_TO_VARY:
             advice = "Report the sites one by one: they are too few to show how far sites differ."
         texts = ", ".join(f"{difference.name} ({difference.times:.1f} ×)" for difference in notable)
@@ -142,24 +153,28 @@ class CoefficientView(View):
         )
 
     def _few_to_vary(self, alignment: Alignment) -> Iterator[Remark]:
-        """Warn if the deviation between sites is mostly the prior's, for lack of sites; or too large, before rounds."""
+        """Warn if the deviation between sites is mostly the prior's, with few sites; or far off, with few rounds."""
         if not self.model.varying or len(alignment.posteriors) < 2:
             return
         (grouping,) = (candidate for candidate in self.model.variation.groupings if candidate.factor == BETWEEN)
         sites = round(float(np.max(grouping.groups(dense(alignment.merged().contribution[BETWEEN])))))
-        few, once = sites < FEWEST_FOR_DEVIATIONS, alignment.decided != "rounds"
-        if not few and not once:
-            return
-        reasons = [*([f"{sites} sites"] if few else []), *(["a single broadcast"] if once else [])]
-        advice = [
-            *(["Take rounds (refine)."] if once else []),
-            *(["Do not report it as a finding: the prior decides much of it."] if few else []),
-        ]
-        yield Remark(
-            "few to vary",
-            f"The deviation between sites rests on {' and '.join(reasons)}: it may be far too large.",
-            " ".join(advice),
-        )
+        reasons, advice = [], []
+        if sites < FEWEST_FOR_DEVIATIONS:
+            reasons.append(f"{sites} sites")
+            advice.append("Do not report it as a finding: the prior decides much of it.")
+        if alignment.decided != "rounds":
+            reasons.append("a single broadcast")
+            advice.append(f"{ROUNDS_TO_VARY.capitalize()}.")
+        elif alignment.rounds == 1:
+            reasons.append("a single round")
+            advice.append("Take another round (refine).")
+        if reasons:
+            rests_on = " and ".join(reasons)
+            yield Remark(
+                "few to vary",
+                f"The deviation between sites rests on {rests_on}: it, and intervals of what varies, may be far off.",
+                " ".join(advice),
+            )
 
     def _one_broadcast(self, posteriors: Sequence[Posterior]) -> Iterator[Remark]:
         """The expected distance of a merge of first broadcasts from one fit of all rows, if it can be predicted."""
@@ -228,9 +243,9 @@ class SurvivalView(CoefficientView):
         return f"at {', '.join(texts)}" if texts else "overall"
 
 
-def too_narrow(alignment: Alignment) -> str:
-    """Why a site's intervals are too narrow, if they are: the test for differences then means nothing."""
-    kinds = {remark.kind for site in alignment.posteriors for remark in site.remarks}
+def too_narrow(posteriors: Sequence[Posterior]) -> str:
+    """Why a site's intervals are too narrow, if they are: comparisons of sites then mean nothing."""
+    kinds = {remark.kind for site in posteriors for remark in site.remarks}
     return next((why for kind, why in TOO_NARROW.items() if kind in kinds), "")
 
 

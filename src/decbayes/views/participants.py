@@ -27,6 +27,8 @@ class Participant:
     date: str = ""
     columns: Mapping[str, Column] = field(default_factory=dict)
     """Its columns, as far as known."""
+    sites: int = 1
+    """The number of sites in it: several in the file of a merge."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,10 @@ class About:
     def some_count_rows(self) -> bool:
         """Whether some sites have told persons apart and others not, so that there may be fewer persons."""
         return len({site.has_person_column for site in self.participants.values()}) > 1
+
+    def sites(self) -> int:
+        """The number of sites behind the files, as far as known: more than files if some are merges."""
+        return sum(site.sites for site in self.participants.values())
 
     def with_unit(self, column: str) -> str:
         """A column with its unit, if it has one."""

@@ -49,7 +49,7 @@ def cell_text(components: Sequence[int]) -> str:
 def text_of(posterior: Posterior) -> str:
     """The model, the kind of uncertainty, one line per component or coefficient, and remarks."""
     view = view_of(posterior.structure)
-    head = f"Posterior of {view.title}, uncertainty: {posterior.uncertainty}"
+    head = f"Posterior of {view.title}, uncertainty: {view.uncertainty(posterior)}"
     shown = posterior_table(posterior, view)
     return "\n".join([head, *shown, *lines(posterior.remarks, rest="see `remarks`")]) if shown else repr(posterior)
 

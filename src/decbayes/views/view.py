@@ -241,6 +241,10 @@ class View:
         """Sites that seem to have a column in another unit than the others, and that column."""
         return ()
 
+    def uncertainty(self, posterior: Posterior, sites: Sequence[Posterior] = ()) -> str:
+        """Where intervals come from, in words; `sites` are the posteriors behind a merge."""
+        return posterior.uncertainty
+
     def undecided(self, alignment: "Alignment") -> str:
         """Why it is unknown whether sites differ by more than chance; empty if it is known or nothing is compared."""
         return ""

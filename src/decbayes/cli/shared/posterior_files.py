@@ -49,6 +49,13 @@ def support_note(alignment: "Alignment", names: Sequence[str]) -> dict[str, Any]
     return {KEY: {"sites": len(names), "slots": slots}}
 
 
+def sites_behind(path: Path) -> int:
+    """The number of sites in a merged file; 1 for a site's own."""
+    note = load_note(path).get(KEY)
+    count = note.get("sites") if isinstance(note, Mapping) else None
+    return count if isinstance(count, int) and count > 0 else 1
+
+
 def supporters(evidence: Array, names: Sequence[str]) -> dict[str, Any]:
     """The sites that support a slot, in an order that does not depend on the order of sites."""
     largest = sorted((-round(evidence[site]), names[site]) for site in np.flatnonzero(evidence > 0.0).tolist())

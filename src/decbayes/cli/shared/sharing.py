@@ -1,6 +1,7 @@
 """What may leave this site: the rules in force, drafts, and the files of other sites."""
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
@@ -239,7 +240,11 @@ def merged_manifest(paths: Sequence[Path], merged: Posterior) -> dict[str, Any]:
     rules = [manifest.rules for manifest in manifests if manifest.rules is not None]
     loosest = reduce(Rules.loosened, rules) if len(rules) == len(manifests) else None
     rows, persons = (sum(getattr(manifest, name) for manifest in manifests) for name in ("rows", "persons"))
-    return {KEY: Manifest(merged.digest, manifests[0].model, loosest, rows=rows, persons=persons).plain()}
+    left_out: Counter[str] = Counter()
+    for manifest in manifests:
+        left_out.update(manifest.left_out or {})
+    summed = Manifest(merged.digest, manifests[0].model, loosest, rows=rows, persons=persons, left_out=left_out)
+    return {KEY: summed.plain()}
 
 
 def persons_of(model: Model, files: Sequence[Path], column: str, **reading_options: Any) -> Persons:

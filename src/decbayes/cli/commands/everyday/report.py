@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import join
 from typing import Annotated
@@ -20,7 +20,7 @@ from decbayes.cli.shared.match_confidence import (
     with_earlier_ids,
 )
 from decbayes.cli.shared.outputs import check_output, output_option
-from decbayes.cli.shared.posterior_files import last_complete_round, read_once
+from decbayes.cli.shared.posterior_files import last_complete_round, read_once, sites_behind
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import RulesOption, check_received_files, manifest_of, rows_behind, rules_given
 from decbayes.cli.shared.standard_streams import STANDARD_OUTPUT, json_option, print_json, write_text
@@ -195,7 +195,7 @@ def participants_in(paths: Sequence[Path]) -> dict[str, Participant]:
     for path, name in zip(paths, site_names(paths), strict=True):
         manifest = manifest_of(path)
         if manifest is not None:
-            sites[name] = participant(manifest)
+            sites[name] = replace(participant(manifest), sites=sites_behind(path))
     return sites
 
 

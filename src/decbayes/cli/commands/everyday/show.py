@@ -77,11 +77,12 @@ def print_header(posterior: Posterior) -> None:
         for key, value in structure.model.items()
         if key != "name" and isinstance(value, str | float | int)
     ]
-    name = view_of(structure).usual_name
+    view = view_of(structure)
+    name = view.usual_name
     console.print(plain(f"{name[:1].upper()}{name[1:]} ({', '.join(settings) or 'no settings'})"))
     print_modelled(posterior, console.print)
     console.print(f"structure {structure.fingerprint[:12]}, posterior {posterior.digest[:12]}", style="dim")
-    console.print(f"uncertainty: {posterior.uncertainty}", style="dim")
+    console.print(f"uncertainty: {view.uncertainty(posterior)}", style="dim")
 
 
 def setting_text(name: str, value: str | float) -> str:
