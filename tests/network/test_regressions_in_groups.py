@@ -6,13 +6,17 @@ import pytest
 from parties import identities
 
 import decbayes as db
+from decbayes.calibration.intervals import by_response
 from decbayes.cli import main
+from decbayes.disclosure import Rules as DisclosureRules
 from decbayes.network import Charter, Rules
 from decbayes.network.protocol.limits import Limits
+from decbayes.network.protocol.records.notes import information_on
 from decbayes.network.simulation.simulator import CALM, Simulation
 from decbayes.network.simulation.topology import clique
 
 MEMBERS = identities(4)
+REAL = db.columns.plain({"x": db.columns.Gaussian(), "y": db.columns.Gaussian()})
 COLUMNS = db.columns.plain({"x": db.columns.Gaussian(), "y": db.columns.Poisson()})
 
 
@@ -84,3 +88,22 @@ def test_agents_explain_membership_in_classes_by_a_charter_that_carries_them(rng
     merged, exact = simulation.sites[0].agent.posterior(), charter.model.fit(whole).posterior
     assert merged.mean("coefficients") == pytest.approx(exact.mean("coefficients"), abs=1e-4)
     assert charter.model.coefficients(merged)[1]["high"] < -0.5 or charter.model.coefficients(merged)[1]["low"] > 0.5
+
+
+def test_notes_under_disclosure_rules_calibrate_what_varies_as_without(rng):
+    """Rounded to six digits, sums for many deviations would give other intervals, or none."""
+    charter = Charter(
+        group="clinics",
+        model_name="LinearRegression",
+        settings={"target": "y", "columns": REAL, "varying": ["intercept"]},
+        members={f"site {index}": member.public for index, member in enumerate(MEMBERS)},
+        limits=Limits(members=8),
+        rules=Rules(intervals=True),
+    )
+    x, level = rng.normal(size=(6, 300)), rng.normal(0.0, 1.0, (6, 1))
+    shards = [np.column_stack(rows) for rows in zip(x, level + 0.4 * x + rng.normal(size=x.shape), strict=True)]
+    model = charter.model
+    merged = db.refine(model, shards, [model.fit(shard).posterior for shard in shards], rounds=3, rng=rng).merged
+    notes = [information_on(charter, merged, shard, DisclosureRules()) for shard in shards]
+    ((ours,), (plain,)) = map(model.between, (by_response(merged, notes), db.calibrate(model, shards, merged)))
+    assert [ours["low"], ours["high"]] == pytest.approx([plain["low"], plain["high"]], rel=1e-6)
