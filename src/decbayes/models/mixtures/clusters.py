@@ -152,10 +152,10 @@ class Clusters(Model):
             fit = self._fit_any_number(blocks, generator(random), progress)
         else:
             fit = self._fit_number(blocks, before, random, start, progress)
-        return fit if prior is not None else with_remarks(fit, *self._doubts(fit.posterior))
+        return fit if prior is not None else with_remarks(fit, *self._doubts(fit.posterior, blocks))
 
-    def _doubts(self, posterior: Posterior) -> tuple[Remark, ...]:
-        """Remarks on a posterior that was fitted on top of the model's own prior."""
+    def _doubts(self, posterior: Posterior, blocks: PointBlocks) -> tuple[Remark, ...]:
+        """Remarks on a posterior that was fitted on top of the model's own prior, and on its data."""
         return ()
 
     def _fit_any_number(self, blocks: PointBlocks, rng: np.random.Generator, progress: OnPass | None) -> Fit:

@@ -13,7 +13,9 @@ from decbayes.models.core.model import Columns
 from decbayes.models.core.points import of_own_posterior
 from decbayes.models.core.settings import Width
 from decbayes.models.likelihoods.likelihood import FullCovariance, KnownVariance, Likelihood, SphericalCovariance
+from decbayes.models.likelihoods.point_pass import PointBlocks
 from decbayes.models.likelihoods.real import DiagonalCovariance
+from decbayes.models.mixtures.column_remarks import column_remarks
 from decbayes.models.mixtures.mixture import Mixture
 from decbayes.posterior import Posterior
 from decbayes.remarks import Remark
@@ -127,9 +129,10 @@ class GaussianMixture(Mixture):
             mean=mean, strength=self.prior_strength, degrees=self._degrees, inverse_scale=self._degrees * scale
         )
 
-    def _doubts(self, posterior: Posterior) -> tuple[Remark, ...]:
+    def _doubts(self, posterior: Posterior, blocks: PointBlocks) -> tuple[Remark, ...]:
         far = self.variance is not None and is_far_from_prior(posterior)
-        return (FAR_FROM_PRIOR,) if far else ()
+        on_columns = column_remarks(blocks, self._names, correlated=self.covariance == "full")
+        return (FAR_FROM_PRIOR, *on_columns) if far else on_columns
 
     @classmethod
     def settings_of(cls, structure: Structure) -> dict[str, Any]:

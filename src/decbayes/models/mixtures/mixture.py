@@ -23,8 +23,11 @@ from decbayes.models.core.settings import agreed_fields, is_ours
 from decbayes.models.likelihoods.discrete import Categories, Counted, YesOrNo
 from decbayes.models.likelihoods.emissions import Emissions, Part
 from decbayes.models.likelihoods.likelihood import Likelihood
+from decbayes.models.likelihoods.point_pass import PointBlocks
 from decbayes.models.mixtures.clusters import Clusters
+from decbayes.models.mixtures.column_remarks import column_remarks
 from decbayes.posterior import Posterior
+from decbayes.remarks import Remark
 from decbayes.structure import Structure
 
 
@@ -179,6 +182,9 @@ class PoissonMixture(Mixture):
     def component_prior(self) -> Array:
         ones = np.ones((1, self.dimension))
         return self.likelihood.family.natural(shape=self.prior_shape * ones, rate=self.prior_rate * ones)
+
+    def _doubts(self, posterior: Posterior, blocks: PointBlocks) -> tuple[Remark, ...]:
+        return column_remarks(blocks, self._names)
 
     @classmethod
     def settings_of(cls, structure: Structure) -> dict[str, Any]:

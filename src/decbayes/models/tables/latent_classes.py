@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import softmax
 
 from decbayes.base.arguments import check_whole
-from decbayes.columns import Gaussian, decoded
+from decbayes.columns import Gaussian, Poisson, decoded
 from decbayes.families import Array
 from decbayes.models.core.ascent import Ascent
 from decbayes.models.core.model import Columns as Names
@@ -20,10 +20,13 @@ from decbayes.models.core.settings import LOCAL, Width
 from decbayes.models.likelihoods.discrete import draw_categories
 from decbayes.models.likelihoods.emissions import Emissions
 from decbayes.models.likelihoods.likelihood import scaled
+from decbayes.models.likelihoods.point_pass import PointBlocks
 from decbayes.models.mixtures.clusters import Clusters, columns_of, statistics_of
+from decbayes.models.mixtures.column_remarks import column_remarks
 from decbayes.models.tables.profiles import Filled, class_summaries, fill, profile_rows, separation
 from decbayes.models.tables.tabular import Agreed, Kinds, Tabular
 from decbayes.posterior import Posterior
+from decbayes.remarks import Remark
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +74,10 @@ class LatentClasses(Tabular, Clusters):
         return super().from_file(
             path, components=components, columns=columns, kinds=kinds, agreed_columns=agreed_columns, **options
         )
+
+    def _doubts(self, posterior: Posterior, blocks: PointBlocks) -> tuple[Remark, ...]:
+        numbers = [isinstance(column, Gaussian | Poisson) for column in self.columns.values()]
+        return column_remarks(blocks, self.columns, numbers)
 
     def box(self) -> tuple[Array, Array] | None:
         """Three units to each side of the centre, if all columns are numbers in agreed units."""

@@ -1,0 +1,101 @@
+"""Columns that make a mixture find components that do not exist: one column twice, and constant ones."""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from decbayes.families import Array
+from decbayes.models.likelihoods.point_pass import PointBlocks
+from decbayes.remarks import Remark, listed
+
+# Columns with a larger correlation say the same, if it is above the second in each group of neighbours.
+ALIKE, AMONG_NEIGHBOURS = 0.999, 0.9
+# Copies, up to rounding errors.
+COPIES = 1.0 - 1e-9
+# Rows to look at, the fewest to judge by, the rows and the number of groups of neighbours, and the most columns.
+LOOKED_AT, LEAST_ROWS, IN_GROUP, GROUPS = 5_000, 30, 5, 10
+MOST_COLUMNS = 500
+
+
+def column_remarks(
+    blocks: PointBlocks, columns: Iterable[str], numbers: Sequence[bool] | None = None, *, correlated: bool = False
+) -> tuple[Remark, ...]:
+    """Remarks on columns; where only some are real or counts, `numbers` says which.
+
+    If columns may be `correlated` inside a component, only copies matter. The remarks leave the site: they name
+    columns, and quote no value.
+    """
+    every = list(columns)
+    chosen = [place for place in range(len(every)) if numbers is None or numbers[place]]
+    if not 0 < len(chosen) <= MOST_COLUMNS or len(blocks) < LEAST_ROWS:
+        return ()
+    names = [every[place] for place in chosen]
+    points = blocks.sample(LOOKED_AT, np.random.default_rng(0))[:, chosen]
+    constant = [place for place in range(len(names)) if is_constant([points[:, place]])]
+    constant = [place for place in constant if is_constant(block[:, chosen[place]] for block in blocks)]
+    same = [listed([names[place] for place in group]) for group in repeated(points, COPIES if correlated else ALIKE)]
+    remarks = []
+    if same and correlated:
+        remarks.append(
+            Remark("repeated columns", f"Columns that are copies, up to their unit: {listed(same, '; ')}.",
+                   "Keep one of each: their covariance is singular, and only the prior makes it possible to fit.")
+        )  # fmt: skip
+    elif same:
+        remarks.append(
+            Remark("repeated columns", f"Columns that say the same: {listed(same, '; ')}.",
+                   "Keep one of each. Columns count as independent inside a component, so that repeated ones make "
+                   "components that do not exist.", f"Their correlation is above {ALIKE}.")
+        )  # fmt: skip
+    if constant:
+        what = f"Columns with one value in all rows: {listed([names[place] for place in constant])}."
+        remarks.append(Remark("constant columns", what, "Leave them out, unless they vary at other sites.", "", "note"))
+    return tuple(remarks)
+
+
+def is_constant(parts: Iterable[Array]) -> bool:
+    """Whether a column has one value wherever it is known, and is known somewhere."""
+    known = [part[~np.isnan(part)] for part in parts]
+    ends = [end for part in known if len(part) for end in (part.min(), part.max())]
+    return bool(ends) and min(ends) == max(ends)
+
+
+def repeated(points: Array, alike: float) -> list[list[int]]:
+    """Groups of columns with the same content up to their units, each with the first that has it."""
+    groups: dict[int, list[int]] = {}
+    pairs = np.argwhere(np.triu(np.abs(correlations(points)) > alike, 1)).tolist()
+    taken: set[int] = set()
+    for first, second in pairs:
+        if first not in taken and second not in taken and alike_locally(points[:, first], points[:, second]):
+            groups.setdefault(first, [first]).append(second)
+            taken.add(second)
+    return list(groups.values())
+
+
+def correlations(points: Array) -> Array:
+    """Correlations of columns over the rows where both are known; 0 if these are few or constant."""
+    known = ~np.isnan(points)
+    size = np.maximum(known.sum(axis=0), 1)
+    mean = np.where(known, points, 0.0).sum(axis=0) / size
+    away = np.where(known, points - mean, 0.0)
+    scaled = away / np.maximum(np.abs(away).max(axis=0, initial=0.0), np.finfo(float).tiny)
+    held = known.astype(float)
+    both = np.maximum(held.T @ held, 1.0)
+    sums, squares = scaled.T @ held, (scaled**2).T @ held
+    spread = squares - sums**2 / both
+    covariance = scaled.T @ scaled - sums * sums.T / both
+    varied = (both >= LEAST_ROWS) & (np.minimum(spread, spread.T) > 1e-12 * both)
+    return np.asarray(np.where(varied, covariance / np.sqrt(np.where(varied, spread * spread.T, 1.0)), 0.0))
+
+
+def alike_locally(first: Array, second: Array) -> bool:
+    """Whether the columns also go together among neighbours: clusters far apart make a correlation by themselves."""
+    rows = np.flatnonzero(~np.isnan(first + second))
+    order = rows[np.argsort(first[rows], kind="stable")]
+    groups = np.array_split(order, min(len(order) // IN_GROUP, GROUPS))
+    return all(together(first[group], second[group]) > AMONG_NEIGHBOURS for group in groups)
+
+
+def together(first: Array, second: Array) -> float:
+    """The size of a correlation; 1 if both are constant, 0 if only one is."""
+    constant = np.ptp(first) == 0.0, np.ptp(second) == 0.0
+    return float(all(constant)) if any(constant) else abs(float(np.corrcoef(first, second)[0, 1]))
