@@ -92,7 +92,10 @@ def documents(rng):
             table = np.vstack([table, np.hstack([np.zeros((1, 80), dtype=counts.dtype), odd])])
         model = db.LatentDirichletAllocation(5, tuple(f"w{word}" for word in range(120)))
         said = "few documents" in kinds(model.fit(table, rng=rng).posterior)
-        yield f"a topic rests on fewer than five documents, {'one odd document' if there else 'none odd'}", said
+        yield (
+            f"half of a topic's words from fewer than five documents, {'one odd document' if there else 'none odd'}",
+            said,
+        )
 
 
 def twice(rng):

@@ -92,3 +92,11 @@ def test_very_wide_tables_and_very_few_rows_are_not_checked(rng):
     wide = rng.normal(size=(40, 501))
     wide[:, 1] = wide[:, 0]
     assert not db.GaussianMixture(1, covariance="diagonal", ascent=QUICK).fit(wide, rng=0).posterior.remarks
+
+
+def test_files_with_odd_names_of_columns_can_be_read(rng, tmp_path):
+    column = rng.normal(size=50)
+    model = db.GaussianMixture(2, columns=("a\u202eb\n", "c" * 3000), covariance="diagonal", ascent=QUICK)
+    posterior = model.fit(np.column_stack([column, column]), rng=0).posterior
+    db.save(posterior, tmp_path / "a.posterior")
+    assert db.load(tmp_path / "a.posterior").remarks == posterior.remarks

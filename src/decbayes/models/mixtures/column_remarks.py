@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from decbayes.errors import printable
 from decbayes.families import Array
 from decbayes.models.likelihoods.point_pass import PointBlocks
 from decbayes.remarks import Remark, listed
@@ -13,8 +14,10 @@ ALIKE, AMONG_NEIGHBOURS = 0.999, 0.9
 # Copies, up to rounding errors.
 COPIES = 1.0 - 1e-9
 # Rows to look at, the fewest to judge by, the rows and the number of groups of neighbours, and the most columns.
-LOOKED_AT, LEAST_ROWS, IN_GROUP, GROUPS = 5_000, 30, 5, 10
+LOOKED_AT, LEAST_ROWS, IN_GROUP, GROUPS = 2_000, 30, 5, 10
 MOST_COLUMNS = 500
+# Files refuse remarks that are long: longer names are cut.
+LONGEST_NAME = 60
 
 
 def column_remarks(
@@ -29,7 +32,7 @@ def column_remarks(
     chosen = [place for place in range(len(every)) if numbers is None or numbers[place]]
     if not 0 < len(chosen) <= MOST_COLUMNS or len(blocks) < LEAST_ROWS:
         return ()
-    names = [every[place] for place in chosen]
+    names = [printable(every[place])[:LONGEST_NAME] for place in chosen]
     points = blocks.sample(LOOKED_AT, np.random.default_rng(0))[:, chosen]
     constant = [place for place in range(len(names)) if is_constant([points[:, place]])]
     constant = [place for place in constant if is_constant(block[:, chosen[place]] for block in blocks)]
