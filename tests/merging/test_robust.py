@@ -490,7 +490,9 @@ def test_only_what_counts_is_aligned_and_that_once(sites, monkeypatch):
     """All else follows from comparisons of components, two at a time: an alignment of everybody would cost as much."""
     seen = []
     aligned = _ballot.aligned
-    monkeypatch.setattr(_ballot, "aligned", lambda given, *rest: seen.append(len(given)) or aligned(given, *rest))
+    monkeypatch.setattr(
+        _ballot, "aligned", lambda given, *rest, **how: seen.append(len(given)) or aligned(given, *rest, **how)
+    )
     merged = robust_merge(sites)
     assert seen == [len(merged.merged)]
     assert merged.warnings() == tuple(remark for remark in merged.remarks() if remark.is_warning)

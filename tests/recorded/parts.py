@@ -99,11 +99,11 @@ def votes_of(name):
 def elected_of(name):
     """The election of a robust merge, part by part."""
     ballot = ballot_of(unlike_sites(name))
-    outcome = ballot.decided()
+    outcome, copied = ballot.decided(), ballot_of([*ballot.posteriors[:4], *ballot.posteriors[1:3]]).groups
     best = _ballot.Outcome(ballot, ballot.weighed(), tuple(range(len(ballot.posteriors))))
     return {
         "best": (best.counted_votes, best.strangers, best.slots, [part.labels for part in best.parts]),
         "outcome": (outcome.sites, outcome.against, outcome.kept, outcome.merged, outcome.unshared),
         "counts": (outcome.weights, outcome.by_slot(), outcome.standings(), outcome.spare),
-        "copies": [robust.copies(ballot_of([*ballot.posteriors[:4], *ballot.posteriors[1:3]]).groups)],
+        "copies": [robust.first_of(robust.exact_copies(copied) | robust.near_copies(copied))],
     }

@@ -93,10 +93,14 @@ def aligned(
     since: Posterior | None = None,
     progress: OnMatch | None = None,
     least: int = 0,
+    centred: bool = False,
 ) -> tuple[Alignment, list[tuple[float, ...]]]:
-    """The alignment in at least `least` slots, and each set's trace of J; the total J would cost as much as a merge."""
+    """The alignment in at least `least` slots, and each set's trace of J; the total J would cost as much as a merge.
+
+    `centred`: the posteriors were recentred before.
+    """
     received, chosen = as_sequence(posteriors), checked_solver(solver)
-    sites = recentred(received)
+    sites = received if centred else recentred(received)
     task = Task(sites, *canonical_order(sites), chosen, since, progress)
     searched, decided, why, spare = sized_structure(task, components)
     if most_components(searched) < least:

@@ -24,8 +24,8 @@ HONEST = 1.0 / 3.0
 GONE = 3.0
 # Limits on pairs of components and on numbers compared; the fewest sites that all others are compared with.
 MOST_PAIRS, MOST_NUMBERS, FEWEST_SITES = 250_000, 40_000_000, 7
-# Numbers compared at once (8 MiB).
-BLOCK = 1 << 20
+# Numbers compared at once (256 KiB), few enough for the processor's cache.
+BLOCK = 1 << 15
 # Less evidence than this is none.
 LITTLE = 1e-6
 
@@ -65,7 +65,9 @@ class Likeness:
         middle = float(np.median(group.evidence[group.known])) if group.known.any() else 0.0
         louder = np.maximum(middle / np.maximum(group.evidence[candidates], LITTLE), 1.0)
         loud = [louder[:, None] * rows[candidates] for rows in group.rows], louder * group.evidence[candidates]
-        components, rest = group.side((group.rows, group.evidence)), group.side(loud)
+        all_claimed = group.claims[1] is group.evidence
+        components = group.claim_side if all_claimed else group.side((group.rows, group.evidence))
+        rest = group.side(loud)
         lost, shared = (np.full((len(group.site), len(candidates)), fill) for fill in (np.inf, 0.0))
         for some, others in comparisons(group, candidates):
             first, second = (pair.ravel() for pair in np.meshgrid(some, others))

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import bdtr
 
 from decbayes.families import Array
@@ -23,11 +23,14 @@ VOTES_FOR_NEW_SLOT = 2.0
 EXCHANGES, LEAST_GAIN, COVERED = 3, 1e-9, 1e-3
 # EM steps that explain counts as a mixture of slots.
 STEPS = 8
-# Scales tried for a site above the cap, and the squared deviations per parameter by which it may move the others.
-# Honest sites move them by one on average; a site that claims much about every coefficient may move them less.
-SCALES, PER_PARAMETER, LARGE_THROUGHOUT = 12, 1.0, 0.25
+# Scales tried for a site above the cap, and the squared deviations per parameter by which it may move the others: less
+# than honest sites do on average.
+SCALES, PER_PARAMETER = 12, 0.25
 # A site with a component that counts for less than this stays at the cap.
 DOUBTED = 0.4
+# Deviations by which sites that claim too much about every coefficient may move the others, and sites that the others
+# contradict by more than CONTRADICTED deviations.
+MOVED, CONTRADICTED = 0.6, 3.3
 # A component may be a join of two of its nearest slots, in these proportions; its site may have other components only
 # in a slot that makes up no more than SMALL_PART of it.
 NEAREST, PROPORTIONS = 6, np.array([0.03, 0.07, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.93, 0.97])
@@ -94,6 +97,23 @@ class SlotWeights:
         lost = group.claim_losses(others)
         return self.with_losses(lost, group.tolerance(in_common(group.tolerance_evidence, others[1])))
 
+    def against_core(self) -> "SlotWeights":
+        """Weigh each component against the rest of the core in its slot."""
+        group, inside = self.group, self.core > 0.0
+        if group.claims[1] is not group.evidence:
+            return self.reweighed(self.others())
+        # Claimed and voting evidence are the same: a component of the core and its others make up the slot's total, and
+        # the others of any other component are that total. One sum per component is left to compute.
+        sums, evidence = self.totals()
+        sign = np.where(inside, -1.0, 1.0)
+        pairs = zip(sums, group.rows, strict=True)
+        rows = [np.concatenate([total, total[self.labels] + sign[:, None] * own]) for total, own in pairs]
+        both = group.side((rows, np.concatenate([evidence, evidence[self.labels] + sign * group.evidence])))
+        changed = self.slots + np.arange(len(inside))
+        others = both.taken(np.where(inside, changed, self.labels))
+        lost = group.lost(group.claim_side, others, both.peak[np.where(inside, self.labels, changed)])
+        return self.with_losses(lost, group.tolerance(in_common(group.tolerance_evidence, others.evidence)))
+
     def with_losses(self, lost: Array, tolerance: Array) -> "SlotWeights":
         return replace(self, weights=weights_of(lost, tolerance), lost=lost, tolerance=tolerance)
 
@@ -106,11 +126,13 @@ class SlotWeights:
 
         If it never is, parties that exclude each other alternate: take the lower weight of the last two rounds.
         """
-        weighed = self
+        before = weighed = self
         for _ in range(ROUNDS):
-            before, weighed = weighed, weighed.reweighed(weighed.others())
+            earlier, before, weighed = before, weighed, weighed.against_core()
             if (weighed.core == before.core).all():
                 return weighed
+            if (weighed.core == earlier.core).all():
+                break
         pairs = zip(weighed.verdict, before.verdict, strict=True)
         lower = [np.where(weighed.weights <= before.weights, now, then) for now, then in pairs]
         return SlotWeights(self.group, self.slots, self.labels, *lower)
@@ -142,18 +164,25 @@ def best_start(start: SlotWeights, places: Indices) -> SlotWeights:
     """The best of several starts; the first core of each is the components that agree with one candidate."""
     group, slots, everybody = start.group, start.slots, np.arange(len(start.labels))
     agreeing = (places >= 0) & (group.likeness.weights[everybody, places] >= 1.0)
-    cores = np.array([*dict.fromkeys(map(tuple, agreeing.tolist()))], dtype=np.float64)
-    times = len(cores)
-    labels = (start.labels + slots * np.arange(times)[:, None]).ravel()
-    nothing = np.zeros(cores.size)
-    tried = SlotWeights(group.repeated(times), slots * times, labels, cores.ravel(), nothing, nothing).stabilised()
+    tried = side_by_side(start, agreeing)
+    # After one round most starts have the same core.
+    tried = side_by_side(start, tried.against_core().core.reshape(-1, len(everybody)) > 0.0).stabilised()
     votes = tried.group.votes * agreement(tried.lost, tried.tolerance, tried.group.parameters)
-    first = by_slot(start, votes.reshape(times, -1)).argmax(axis=0)
-    ahead = votes.reshape(times, -1) - votes.reshape(times, -1)[first[start.labels], everybody]
+    votes = votes.reshape(-1, len(everybody))
+    first = by_slot(start, votes).argmax(axis=0)
+    ahead = votes - votes[first[start.labels], everybody]
     best = by_slot(start, trust(tried, first, start) * ahead).argmax(axis=0)[start.labels]
     return SlotWeights(
-        group, slots, start.labels, *(part.reshape(times, -1)[best, everybody] for part in tried.verdict)
+        group, slots, start.labels, *(part.reshape(len(votes), -1)[best, everybody] for part in tried.verdict)
     )
+
+
+def side_by_side(start: SlotWeights, cores: NDArray[np.bool_]) -> SlotWeights:
+    """The components once for each different core (row), in slots of their own."""
+    different = np.array([*dict.fromkeys(map(tuple, cores.tolist()))], dtype=np.float64)
+    times, nothing = len(different), np.zeros(different.size)
+    labels = (start.labels + start.slots * np.arange(times)[:, None]).ravel()
+    return SlotWeights(start.group.repeated(times), start.slots * times, labels, different.ravel(), nothing, nothing)
 
 
 def by_slot(start: SlotWeights, amounts: Array) -> Array:
@@ -372,17 +401,19 @@ def uncapped(weighed: SlotWeights) -> Array:
     """Per site: the share of its evidence that counts.
 
     A site above the cap that mostly agrees counts for as much as it can without moving the others by more than about a
-    deviation; if only some of its coefficients exceed the cap, by no more than chance does on average.
+    deviation. Where slots hold vectors of coefficients, large sites are judged together.
     """
     group = weighed.group
     doubted = np.bincount(group.site, group.known & (weighed.weights < DOUBTED), group.sites) > 0
+    if group.coefficients is not None:
+        together = np.min([bounded_together(weighed, slot) for slot in range(weighed.slots)], axis=0)
+        return np.where(doubted, group.scale, together)
     places = np.flatnonzero(group.known & ((group.scale < 1.0) & ~doubted)[group.site])
     if not len(places):
         return group.scale
     totals, evidence = weighed.others()
     rest = [total[places] for total in totals], evidence[places]
-    per_parameter = np.where(group.coefficient_scale[places].max(axis=1) < 1.0, LARGE_THROUGHOUT, PER_PARAMETER)
-    limit = np.where(rest[1] > LITTLE, 0.5 * np.maximum(1.0, per_parameter * group.parameters[places]), np.inf)
+    limit = np.where(rest[1] > LITTLE, 0.5 * np.maximum(1.0, PER_PARAMETER * group.parameters[places]), np.inf)
     steps, where = np.linspace(1.0, 0.0, SCALES)[:, None], group.site[places]
     larger = weighed.weights[places] * group.scale[where] ** (1.0 - steps) / group.voting[where]
     mine = [larger[..., None] * rows[places] for rows in group.rows], larger * group.evidence[places]
@@ -390,3 +421,48 @@ def uncapped(weighed: SlotWeights) -> Array:
     moving = np.array([np.bincount(group.site[places], row, group.sites) > 0 for row in too_much])
     uncapped_part = steps[moving.argmin(axis=0), 0] * np.isin(np.arange(group.sites), group.site[places])
     return np.asarray(group.scale ** (1.0 - uncapped_part))
+
+
+def bounded_together(weighed: SlotWeights, slot: int) -> Array:
+    """Per site: the share of its coefficients in a slot that counts; less than 1 only for large sites.
+
+    The one, two, three, … sites with the largest claims, up to as many as may be faulty, are compared with all others.
+    """
+    group, places = weighed.group, np.flatnonzero(weighed.labels == slot)
+    claims, weights = group.typical_scale[group.site[places]], weighed.weights[places]
+    weights = np.where(claims < 1.0, weights * (weights >= DOUBTED), weights > 0.0)
+    most = min(max(tolerated_faults(group.sites), 1), (int(np.count_nonzero(weights)) - 1) // 2)
+    by_claim = np.argsort(claims, kind="stable")
+    largest = by_claim[((claims < 1.0) & (weights > 0.0))[by_claim]][:most]
+    shares = np.ones(group.sites)
+    if len(largest):
+        together = joint_shares(group, places, weights, largest)
+        shares[group.site[places[largest]]] = np.minimum.accumulate(together[::-1])[::-1]
+    return shares
+
+
+def joint_shares(group: Group, places: Indices, weights: Array, largest: Indices) -> Array:
+    """For the first site, the first two, … of the largest: the share of their coefficients that counts.
+
+    If they lose more nats by sharing coefficients with the others than chance explains, they claim too much and count
+    for less, by the square as components do. If they then claim more than others about every coefficient, or if the
+    others contradict one of theirs, they move the others by no more than a fraction of a deviation.
+    """
+    rows, evidence = weights[:, None] * group.rows[0][places], weights * group.evidence[places]
+    claims, claimed = rows[largest].cumsum(axis=0), evidence[largest].cumsum()
+    total, all_evidence = rows.sum(axis=0, keepdims=True), evidence.sum(keepdims=True)
+    compared = np.concatenate([rows[largest], total - claims, total])
+    peaks = group.peak([compared], np.concatenate([evidence[largest], all_evidence - claimed, all_evidence]))
+    alone, others, joint = np.split(peaks, [len(largest), 2 * len(largest)])
+    half = 0.5 * group.parameters[places[largest]].cumsum()
+    by_chance = half + np.sqrt(half)
+    counted = np.minimum(1.0, by_chance / np.maximum(alone.cumsum() + others - joint, LITTLE)) ** 2
+    vectors = group.coefficients_of([np.concatenate([claims, total - claims])])
+    assert vectors is not None, "slots hold vectors"
+    (mean, other_mean), (variance, other_variance) = (np.split(part, 2) for part in vectors)
+    away, ratio = np.abs(mean - other_mean) / np.sqrt(other_variance), other_variance / variance
+    contradicted = (away * np.sqrt(ratio / (1.0 + ratio))).max(axis=1) > CONTRADICTED
+    throughout = np.logical_and.accumulate((group.coefficient_scale[places[largest]] < 1.0).all(axis=1))
+    # The share at which they move the others by MOVED.
+    bounded = np.divide(MOVED, ratio * (away - MOVED), out=np.ones_like(away), where=away > MOVED).min(axis=1)
+    return np.where(contradicted | (throughout & (counted < 1.0)), np.minimum(counted, bounded), counted)

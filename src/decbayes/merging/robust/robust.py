@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import gammainc
 
 from decbayes.families import Array
@@ -244,29 +245,52 @@ def robust_merge(
     ordered_sites, sets = [given[site] for site in order], [readings[site].components for site in order]
     slots: Number = "largest" if components is None else components
     ballot = Ballot(ordered_sites, sets, rule.cap, components is None, True, slots, solver, progress)
-    repeated = copies(ballot.groups)
-    counted = [place for place in range(len(order)) if place not in repeated]
+    counted, repeated = [*range(len(order))], dict[int, int]()
+    # Exact copies are found fast, and fewer sites are then compared in pairs.
+    for copies in (exact_copies, near_copies):
+        found = {counted[one]: counted[other] for one, other in first_of(copies(ballot.groups)).items()}
+        repeated = {one: found.get(other, other) for one, other in repeated.items()} | found
+        if found:
+            ballot = ballot.among([place for place, site in enumerate(counted) if site not in found])
+            counted = [site for site in counted if site not in found]
     judged = sum(readings[order[place]].rank[0] < 0.0 for place in counted) >= FEWEST
-    ballot = ballot if judged and not repeated else replace(ballot.among(counted), judging=judged)
-    return described(ballot.decided(), counted, repeated, order, judged)
+    return described((ballot if judged else replace(ballot, judging=False)).decided(), counted, repeated, order, judged)
 
 
-def copies(groups: Sequence[Group]) -> dict[int, int]:
-    """Sites that repeat an earlier one, exactly or nearly, regardless of labels and amounts of evidence."""
-    lost, parameters = np.zeros((groups[0].sites,) * 2), np.zeros(groups[0].sites)
+def first_of(copies: NDArray[np.bool_]) -> dict[int, int]:
+    """The first site that each copy repeats."""
+    firsts: dict[int, int] = {}
+    for one, other in np.argwhere(copies).tolist():
+        firsts.setdefault(one, firsts.get(other, other))
+    return firsts
+
+
+def exact_copies(groups: Sequence[Group]) -> NDArray[np.bool_]:
+    """(sites, sites): which sites repeat an earlier one, regardless of labels and amounts of evidence."""
+    return np.asarray(earlier(groups) & np.all([same_profiles(group) for group in groups], axis=0))
+
+
+def near_copies(groups: Sequence[Group]) -> NDArray[np.bool_]:
+    """(sites, sites): which sites are far more similar to an earlier one than chance and usual differences explain."""
+    lost = np.zeros((groups[0].sites,) * 2)
     for group in groups:
         # At the claimed evidence: sites scaled down to almost nothing would all look alike.
         lost += site_losses(group) / np.minimum(group.voting[:, None], group.voting)
-        parameters += np.bincount(group.site, group.parameters * group.known, group.sites)
     lost = np.minimum(lost, lost.T)
-    alike = np.all([same_profiles(group) for group in groups], axis=0)
-    pairs = np.tril(np.broadcast_to(parameters[:, None] > 0.0, lost.shape), -1)  # sites without data come last
+    pairs, parameters = earlier(groups), known_parameters(groups)
     usual = np.median(lost[pairs & np.isfinite(lost)]) if (pairs & np.isfinite(lost)).any() else 0.0
     unlikely = gammainc(0.5 * np.maximum(parameters, 1.0)[:, None], lost) < CHANCE
-    first_of: dict[int, int] = {}
-    for one, other in np.argwhere(pairs & (alike | (unlikely & (lost * LESS_ALIKE <= usual)))).tolist():
-        first_of.setdefault(one, first_of.get(other, other))
-    return first_of
+    return np.asarray(pairs & unlikely & (lost * LESS_ALIKE <= usual))
+
+
+def earlier(groups: Sequence[Group]) -> NDArray[np.bool_]:
+    """(sites, sites): whether the second comes first, for sites with data; sites without come last."""
+    return np.tril(np.broadcast_to(known_parameters(groups)[:, None] > 0.0, (groups[0].sites,) * 2), -1)
+
+
+def known_parameters(groups: Sequence[Group]) -> Array:
+    """Per site: the parameters of all components that it knows."""
+    return np.asarray(sum(np.bincount(one.site, one.parameters * one.known, one.sites) for one in groups))
 
 
 def site_losses(group: Group) -> Array:

@@ -69,6 +69,8 @@ class Group:
     """Components × coefficients: the factor by which information about each coefficient would be scaled down."""
     site_scale: Array
     """Per site: the factor by which all its evidence would be scaled down."""
+    typical_scale: Array
+    """Per site: the factor by which its typical coefficient's precision would be scaled down."""
 
     @classmethod
     def of(
@@ -91,12 +93,15 @@ class Group:
         for name in judged:
             evidence = claimed(evidence, observed([(factors[name], contents[name])]))
         sizes = [len(labels) for labels in order]
-        scale = site_scale = capped(np.add.reduceat(evidence, np.cumsum([0, *sizes[:-1]])), cap)
+        scale = site_scale = typical = capped(np.add.reduceat(evidence, np.cumsum([0, *sizes[:-1]])), cap)
         by_coefficient = np.repeat(site_scale, sizes)[:, None]
         if coupled is None:
-            if len(judged) == 1:
-                by_coefficient = precision_scales(factors[judged[0]], contents[judged[0]], cap, by_coefficient)
+            precision = precisions(factors[judged[0]], contents[judged[0]]) if len(judged) == 1 else None
+            if precision is not None:
+                by_coefficient = np.array([capped(of_sites, cap) for of_sites in precision.T]).T
+                typical = capped(typical_ratios(precision), cap)
             scale = np.minimum(site_scale, by_coefficient.reshape(len(sites), -1).min(axis=1))
+            by_coefficient = by_coefficient.reshape(sum(sizes), -1)
         voting = np.repeat(scale if coupled is not None else np.ones(len(scale)), sizes)
         counted = all(factors[name].family.countable for name in judged)
         if counted:
@@ -116,6 +121,7 @@ class Group:
             counted=counted,
             coefficient_scale=by_coefficient,
             site_scale=site_scale,
+            typical_scale=typical,
         )
 
     @property
@@ -202,7 +208,11 @@ class Group:
 
     def claim_losses(self, others: Sums) -> Array:
         """D between each component as claimed and the others."""
-        return self.lost(Side(*self.claims, self.alone, self.coefficients), self.side(others))
+        return self.lost(self.claim_side, self.side(others))
+
+    @property
+    def claim_side(self) -> Side:
+        return Side(*self.claims, self.alone, self.coefficients)
 
     def side(self, sums: Sums) -> Side:
         return Side(*sums, self.peak(*sums), self.coefficients_of(sums[0]))
@@ -221,10 +231,12 @@ class Group:
         less, once, more = self.peak(together, evidence.ravel()).reshape(evidence.shape)
         return np.asarray(self.peak(*others) - once + (more - less) / (2.0 * STEP))
 
-    def lost(self, mine: Side, others: Side) -> Array:
-        """D of both sides."""
-        rows = [one + other for one, other in zip(mine.rows, others.rows, strict=True)]
-        lost = np.maximum(mine.peak + others.peak - self.peak(rows, mine.evidence + others.evidence), 0.0)
+    def lost(self, mine: Side, others: Side, joint: Array | None = None) -> Array:
+        """D of both sides, given F of their sum if it is known."""
+        if joint is None:
+            rows = [one + other for one, other in zip(mine.rows, others.rows, strict=True)]
+            joint = self.peak(rows, mine.evidence + others.evidence)
+        lost = np.maximum(mine.peak + others.peak - joint, 0.0)
         if mine.coefficients is not None and others.coefficients is not None:
             free = self.factors[0].family.freedom(mine.rows[0])
             lost = np.maximum(lost, one_by_one(mine.coefficients, others.coefficients, free))
@@ -298,18 +310,22 @@ def claimed(evidence: Array, claims: Array) -> Array:
     return np.where(counts > CLAIMED * evidence, counts, evidence)
 
 
-def precision_scales(factor: Factor, contents: Sequence[Rows], cap: float, otherwise: Array) -> Array:
-    """Components × coefficients: the factor that caps each precision as `capped` does evidence, else `otherwise`.
+def precisions(factor: Factor, contents: Sequence[Rows]) -> Array | None:
+    """Sites × coefficients of all rows: the precision of each coefficient; None without vectors.
 
-    Wrong units can make a precision ten thousand times larger.
+    Wrong units can make one ten thousand times larger.
     """
     rows = [part.written_out() for part in contents]
     expansion = factor.family.quadratic(np.concatenate(rows), np.concatenate([factor.prior + part for part in rows]))
-    if expansion is None:
-        return otherwise
-    precision = np.einsum("kjj->kj", expansion[1]).reshape(len(rows), -1)
-    by_site = np.array([capped(of_sites, cap) for of_sites in precision.T]).T
-    return np.asarray(by_site.reshape(len(expansion[1]), -1))
+    return None if expansion is None else np.einsum("kjj->kj", expansion[1]).reshape(len(rows), -1)
+
+
+def typical_ratios(precision: Array) -> Array:
+    """Per site: the geometric mean of its precisions relative to the median site's, over coefficients it knows."""
+    known = precision > 0.0
+    medians = np.array([np.median(column[column > 0.0]) if (column > 0.0).any() else 1.0 for column in precision.T])
+    logs = np.log(np.where(known, precision / medians, 1.0)).sum(axis=1)
+    return np.where(known.any(axis=1), np.exp(logs / np.maximum(known.sum(axis=1), 1)), 0.0)
 
 
 def capped(evidence: Array, cap: float) -> Array:
