@@ -28,9 +28,9 @@ STEPS = 8
 SCALES, PER_PARAMETER = 12, 0.25
 # A site with a component that counts for less than this stays at the cap.
 DOUBTED = 0.4
-# Deviations by which sites that claim too much about every coefficient may move the others, and sites that the others
-# contradict by more than CONTRADICTED deviations.
-MOVED, CONTRADICTED = 0.6, 3.3
+# Deviations by which sites that claim more about every coefficient may move the others; less if they claim too much, or
+# if the others contradict them by more than CONTRADICTED deviations.
+MOVED, MOVED_LESS, CONTRADICTED = 1.0, 0.6, 3.3
 # A component may be a join of two of its nearest slots, in these proportions; its site may have other components only
 # in a slot that makes up no more than SMALL_PART of it.
 NEAREST, PROPORTIONS = 6, np.array([0.03, 0.07, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.93, 0.97])
@@ -445,8 +445,8 @@ def joint_shares(group: Group, places: Indices, weights: Array, largest: Indices
     """For the first site, the first two, … of the largest: the share of their coefficients that counts.
 
     If they lose more nats by sharing coefficients with the others than chance explains, they claim too much and count
-    for less, by the square as components do. If they then claim more than others about every coefficient, or if the
-    others contradict one of theirs, they move the others by no more than a fraction of a deviation.
+    for less, by the square as components do. If they claim more than others about every coefficient, they move the
+    others by a deviation at most, and by less if they claim too much or if the others contradict them.
     """
     rows, evidence = weights[:, None] * group.rows[0][places], weights * group.evidence[places]
     claims, claimed = rows[largest].cumsum(axis=0), evidence[largest].cumsum()
@@ -463,6 +463,7 @@ def joint_shares(group: Group, places: Indices, weights: Array, largest: Indices
     away, ratio = np.abs(mean - other_mean) / np.sqrt(other_variance), other_variance / variance
     contradicted = (away * np.sqrt(ratio / (1.0 + ratio))).max(axis=1) > CONTRADICTED
     throughout = np.logical_and.accumulate((group.coefficient_scale[places[largest]] < 1.0).all(axis=1))
-    # The share at which they move the others by MOVED.
-    bounded = np.divide(MOVED, ratio * (away - MOVED), out=np.ones_like(away), where=away > MOVED).min(axis=1)
-    return np.where(contradicted | (throughout & (counted < 1.0)), np.minimum(counted, bounded), counted)
+    limit = np.where(contradicted | (counted < 1.0), MOVED_LESS, MOVED)[:, None]
+    # The share at which they move the others by the limit.
+    bounded = np.divide(limit, ratio * (away - limit), out=np.ones_like(away), where=away > limit).min(axis=1)
+    return np.where(contradicted | throughout, np.minimum(counted, bounded), counted)
