@@ -53,6 +53,7 @@ class About:
         """Whether some sites have told persons apart and others not, so that there may be fewer persons."""
         return len({site.has_person_column for site in self.participants.values()}) > 1
 
+    @property
     def sites(self) -> int:
         """The number of sites behind the files, as far as known: more than files if some are merges."""
         return sum(site.sites for site in self.participants.values())

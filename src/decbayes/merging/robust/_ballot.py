@@ -238,10 +238,11 @@ class Outcome:
         recentred_sites = [moved.get(site, posterior) for site, posterior in enumerate(ballot.posteriors)]
         weighted = ballot.weighted(recentred_sites, self.weights, shares)
         posteriors, components = [weighted[site] for site in sites], None if ballot.spare else ballot.components
-        alignment = aligned(posteriors, components, ballot.solver, None, ballot.progress, self._least())[0]
+        alignment = aligned(posteriors, components, ballot.solver, None, ballot.progress, self._least(), centred=True)[
+            0
+        ]
         are_moved = any(now is not before for now, before in zip(recentred_sites, ballot.posteriors, strict=True))
         return replace(alignment, sent=[ballot.posteriors[site] for site in sites]) if are_moved else alignment
-        return aligned(posteriors, components, ballot.solver, None, ballot.progress, self._least(), centred=True)[0]
 
     def _least(self) -> int:
         """The number of elected slots plus those for single sites, if that is more than was asked for; else 0."""
