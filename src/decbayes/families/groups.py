@@ -115,12 +115,12 @@ class PlainGroups:
         return self.known
 
     def gains(self, rows: Rows, chosen: Indices, current: Indices, evidence: Array, needed: Mask) -> Array:
-        contributions = rows.written_out()[chosen]
-        sign = np.where(current[:, None] == np.arange(len(self.added)), -1.0, 1.0)
-        after = self.added + sign[..., None] * contributions[:, None, :]
-        observations = self.evidence + sign * evidence[chosen, None]
-        peaks = self._peak(after.reshape(-1, after.shape[-1]), observations.ravel())
-        return np.asarray(sign * (peaks.reshape(sign.shape) - self.known))
+        (row, slot), gains = np.nonzero(needed), np.zeros(needed.shape)
+        sign = np.where(current[row] == slot, -1.0, 1.0)
+        after = self.added[slot] + sign[:, None] * rows.written_out()[chosen[row]]
+        observations = self.evidence[slot] + sign * evidence[chosen[row]]
+        gains[row, slot] = sign * (self._peak(after, observations) - self.known[slot])
+        return gains
 
     def move(self, rows: Rows, component: int, before: int, after: int, evidence: float) -> None:
         for slot, sign in ((before, -1.0), (after, 1.0)):
