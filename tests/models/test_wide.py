@@ -4,6 +4,10 @@ import numpy as np
 import pytest
 
 import decbayes as db
+from decbayes.merging.base.components import Components
+from decbayes.merging.base.problem import Factor, Problem
+from decbayes.merging.base.products import assigned_product
+from decbayes.merging.grouping.pieces import divided_pieces
 from decbayes.models.mixtures.consensus import LEAST_ROWS, agreed_pieces
 
 ROWS, COLUMNS, CLASSES, SITES = 120, 40, 5, 10
@@ -46,6 +50,83 @@ def test_merged_pieces_are_the_classes_of_rows_that_nobody_has_seen(table, wide)
     found = db.model_for(merged.structure).assign(merged, rows).argmax(axis=1)
     assert len(merged.mean("weights")) == CLASSES
     assert db.checking.adjusted_rand(labels, found) > 0.75
+
+
+@pytest.fixture(scope="module")
+def unclear():
+    """Pieces of classes that no site of 150 rows can tell apart, and rows of nobody with their classes."""
+    rng = np.random.default_rng(3)
+    chances = rng.dirichlet(np.full(4, 2.0), size=(8, 24))
+    labels = rng.integers(8, size=150 * 10 + 2000)
+    rows = (rng.random((len(labels), 24, 1)) > chances[labels].cumsum(axis=2)[:, :, :-1]).sum(axis=2).astype(float)
+    model = db.CategoricalMixture("wide", 24, categories=4, ascent=db.Ascent(restarts=4))
+    sites = [model.fit(shard, rng=1).posterior for shard in np.split(rows[:1500], 10)]
+    return sites, rows[1500:], labels[1500:]
+
+
+def test_divided_pieces_blur_slots_less_than_whole_ones(unclear):
+    sites, rows, labels = unclear
+    rand, score = [], []
+    for solver in (db.solvers.Grouping(passes=0), db.solvers.Grouping()):
+        merged = db.merge(sites, components="auto", solver=solver)
+        model = db.model_for(merged.structure)
+        rand.append(db.checking.adjusted_rand(labels, model.assign(merged, rows).argmax(axis=1)))
+        score.append(model.score(merged, rows))
+    assert rand[1] > rand[0] + 0.015
+    assert score[1] > score[0] + 0.03
+
+
+def test_a_division_keeps_all_counts_and_does_not_depend_on_the_order_of_sites(unclear):
+    sites, _, _ = unclear
+    alignment = db.align(sites, components="auto")
+    assert alignment.divisions
+    merged = alignment.merged()
+    assert merged == db.merge(sites[::-1], components="auto")
+    for name, total in merged.contribution.items():
+        np.testing.assert_allclose(total.sum(axis=0), sum(site.contribution[name].sum(axis=0) for site in sites))
+        parts = [alignment.in_slots(site).contribution[name] for site in range(len(sites))]
+        np.testing.assert_allclose(total, sum(parts), atol=1e-9)
+
+
+def test_a_mixed_piece_is_divided_by_its_columns_in_every_factor():
+    """Two classes that differ in all columns; one piece has half of its rows from each."""
+    model = db.LatentClasses.from_frame(
+        {**{f"yes{k}": [True, False] for k in range(8)}, **{f"text{k}": ["a", "b"] for k in range(8)}}, components=3
+    )
+    places, sides = np.repeat([0, 1, 2, 2], [20, 20, 10, 10]), np.repeat([0, 1, 0, 1], [20, 20, 10, 10])
+    frame = {
+        **{f"yes{k}": sides == 0 for k in range(8)},
+        **{f"text{k}": np.where(sides == 0, "a", "b") for k in range(8)},
+    }
+    site = model.from_assignments(frame, places)
+    (coupled,) = site.structure.symmetry
+    two = site.structure.with_components(2)
+    families, contribution = site.structure.families, site.contribution
+    factors = tuple(Factor(families[name], two.prior[name]) for name in coupled.factors)
+    problem = Problem(factors, [tuple(families[name].rows(contribution[name]) for name in coupled.factors)])
+    labels = np.array([0, 1, 0])
+    division = divided_pieces(Components.in_problem(problem), (labels,), 2)
+    merged = assigned_product((site, site), ({coupled: labels},) * 2, (0,), two, {coupled: division})
+    np.testing.assert_allclose(merged.contribution["weights"][:, 0], 30.0, atol=0.5)
+    for name in ("yes_no", "categorical"):
+        np.testing.assert_allclose(np.sort(merged.contribution[name], axis=0)[0], 0.0, atol=1.0)
+        np.testing.assert_allclose(np.sort(merged.contribution[name], axis=0)[1], 30.0, atol=1.0)
+
+
+def test_pieces_of_numbers_and_ordinary_components_stay_whole(shards):
+    rng = np.random.default_rng(0)
+    points = [np.array([[0.0], [9.0]])[rng.integers(2, size=60)] + rng.normal(size=(60, 1)) for _ in range(4)]
+    model = db.GaussianMixture("wide", 1, covariance="diagonal", ascent=db.Ascent(restarts=1))
+    assert not db.align([model.fit(part, rng=1).posterior for part in points], components="auto").divisions
+    ordinary = db.BernoulliMixture(CLASSES, COLUMNS, ascent=db.Ascent(restarts=1))
+    fits = [ordinary.fit(shard, rng=1).posterior for shard in shards[:3]]
+    assert not any(db.align(fits, components=number).divisions for number in (None, "auto", 3))
+
+
+def test_robust_merges_divide_pieces_too(wide):
+    robust = db.merge(wide, components="auto", robust=True)
+    total = sum(site.contribution["weights"].sum() for site in wide)
+    assert robust.contribution["weights"].sum() == pytest.approx(total, rel=0.2)
 
 
 @pytest.mark.parametrize(("pieces", "slots"), [(5, 3), (4, 2)])

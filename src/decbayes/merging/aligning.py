@@ -102,13 +102,13 @@ def aligned(
     received, chosen = as_sequence(posteriors), checked_solver(solver)
     sites = received if centred else recentred(received)
     task = Task(sites, *canonical_order(sites), chosen, since, progress)
-    searched, decided, why, spare = sized_structure(task, components)
+    searched, decided, why, spare, pieces = sized_structure(task, components)
     if most_components(searched) < least:
-        searched, decided, why, spare = searched.with_components(least), "given", "", False
+        searched, decided, why, spare, pieces = Sized(searched.with_components(least), "given")
     structure = searched.with_components(most_components(searched) + 1) if spare else searched
     count = most_components(structure)
     reason = f"{count} slot{'' if count == 1 else 's'}: {why}." if why else ""
-    solutions = {coupled: solve_canonically(task, coupled, searched) for coupled in structure.symmetry}
+    solutions = {coupled: solve_canonically(task, coupled, searched, pieces) for coupled in structure.symmetry}
     assignments = tuple(
         {coupled: solution.slots[site] for coupled, solution in solutions.items()} for site in range(len(sites))
     )
@@ -169,12 +169,14 @@ def largest_structure(readings: Sequence[Canonical], since: Posterior | None = N
 
 
 class Sized(NamedTuple):
-    """A structure with the number of components; what decided it and why; and whether one more slot stays empty."""
+    """A structure with the number of components; what decided it and why; whether one more slot stays empty; and
+    whether sites have sent pieces."""
 
     structure: Structure
     decided: Decided
     why: str = ""
     spare: bool = False
+    pieces: bool = False
 
 
 def sized_structure(task: Task, components: Number) -> Sized:
@@ -193,7 +195,7 @@ def sized_structure(task: Task, components: Number) -> Sized:
         number, stands = estimated_number(following(loaded, since, coupled, largest))
         if stands in ("out", "wide") or not raised or (stands == "unopposed" and alike_in(loaded, number)):
             why = FOUND.get(stands, f"no number stands out; {as_largest}")
-            return Sized(largest.with_components(number), "auto", why)
+            return Sized(largest.with_components(number), "auto", why, pieces=stands == "wide")
     if not raised:
         return Sized(largest, "largest", as_largest)
     default = default_number(loaded_from(task.posteriors, problem))
@@ -228,13 +230,14 @@ def solver_for(problem: Problem) -> Solver:
     return Grouping() if distinguished and any(family.exclusive for family in families) else matching.Matching()
 
 
-def solve_canonically(task: Task, coupled: CoupledSet, structure: Structure) -> Solution:
+def solve_canonically(task: Task, coupled: CoupledSet, structure: Structure, pieces: bool = False) -> Solution:
     """Solve one set in canonical order and labels; return the solution in the caller's order and the sites' labels."""
     problem, components = task.problem(coupled, structure)
     slots, in_order = structure.components(coupled), reordered(task.posteriors, task.order)
     pairs = zip(task.order, components, strict=True)
     ids = tuple(named(task.readings[site].ids, labels) for site, labels in pairs)
-    problem = following(replace(problem, progress=task.progress, ids=ids), task.since, coupled, structure)
+    problem = replace(problem, progress=task.progress, ids=ids, pieces=pieces)
+    problem = following(problem, task.since, coupled, structure)
     if problem.sites == 1 and len(components[0]) <= slots:
         # A single posterior needs no alignment.
         return Solution((identity(len(components[0])),), (), "global")

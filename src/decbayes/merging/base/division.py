@@ -17,7 +17,7 @@ from scipy.sparse import csc_array, vstack
 from decbayes.base.workers import even_parts, share_out
 from decbayes.families import Array
 from decbayes.families.matrices import Indices
-from decbayes.families.rows import Rows, SparseRows
+from decbayes.families.rows import Rows, SparseRows, sparse_rows
 from decbayes.merging.base.components import Components, earlier_components
 from decbayes.merging.base.problem import Problem
 from decbayes.structure import identity
@@ -53,6 +53,7 @@ State = tuple[Array, Array]
 class Division:
     """How components are divided: `shares[i]` is (components of site i, slots), `profiles` is (columns, slots).
 
+    The columns of several factors follow each other. Factors over the components are divided by shares alone.
     Slot k of the division is slot `names[k]` of the merge. `steady`, (columns, slots), is the part of a column's counts
     that stays in the slots of an earlier merge; it is zero in new slots. `received`, (columns, slots), holds the totals
     that slots receive from all sites, if already known.
@@ -77,8 +78,7 @@ class Division:
         """Divide a site's rows, in this order, among the slots and add them to `received`, (columns, slots)."""
         from decbayes.kernels.joined_counts import divide_rows
 
-        sparse = rows.taken(order)
-        assert isinstance(sparse, SparseRows), "counts are sparse"
+        sparse = (rows if isinstance(rows, SparseRows) else sparse_rows(rows.written_out())).taken(order)
         shares = np.ascontiguousarray(self.shares[site][order])
         divide_rows(*sparse.parts, shares, self.profiles, received)
 
@@ -92,7 +92,7 @@ class Division:
         return np.where(old, moving * received + known * self.steady, received)
 
     def add_whole(self, total: Array, site: int, rows: Rows, order: Indices) -> None:
-        """Add rows of a factor that follows the divided one: each slot gets its share of the component."""
+        """Add rows of a factor without profiles: each slot gets its share of the component."""
         total[self.names] += self.shares[site][order].T @ rows.taken(order).written_out()
 
 

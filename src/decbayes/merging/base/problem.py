@@ -69,6 +69,7 @@ class Problem:
         progress: called after each site is matched; see `announce`.
         since: the rows of an earlier merge whose slots the search keeps.
         ids: `ids[i]` are the ids of site i's components.
+        pieces: whether components are pieces, which may mix what belongs into several slots.
 
     >>> class Counting:
     ...     def solve(self, problem: db.extending.Problem) -> db.extending.Solution:
@@ -86,6 +87,7 @@ class Problem:
     progress: OnMatch | None = field(default=None, repr=False, compare=False)
     since: tuple[Rows, ...] | None = None
     ids: tuple[tuple[str, ...], ...] = ()
+    pieces: bool = False
 
     @property
     def sites(self) -> int:

@@ -1,6 +1,7 @@
 """Sums of contributions in common slots; the naive merge; and which posteriors make a sum improper."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -50,8 +51,9 @@ class AssignedSums:
             left = [name for name in coupled.factors if name not in self._known]
             order = identity(len(slots)) if alone or not left else canonical_components(posterior, coupled)
             placed.update(coupled.factors)
-            for name in left:
-                self._add(posterior, name, np.asarray(slots), order, site, divided.get(coupled))
+            for name, division in self._divisions(coupled, divided.get(coupled)).items():
+                if name in left:
+                    self._add(posterior, name, np.asarray(slots), order, site, division)
         for name, total in self._totals.items():
             if name not in placed:
                 rows = self.structure.families[name].rows(posterior.contribution[name])
@@ -63,6 +65,22 @@ class AssignedSums:
         sparse = self.structure.sparse
         return {name: csr_array(total) if name in sparse else total for name, total in self._totals.items()}
 
+    def _divisions(self, coupled: CoupledSet, division: Division | None) -> dict[str, Division | None]:
+        """The division of each factor of a set, with the profiles of its own columns."""
+        if division is None:
+            return dict.fromkeys(coupled.factors)
+        divisions, first = dict[str, Division | None](), 0
+        for name in coupled.factors:
+            width = 0 if self._by_shares(name) else self.structure.prior[name].shape[1]
+            divisions[name] = replace(division, profiles=division.profiles[first : first + width])
+            first += width
+        return divisions
+
+    def _by_shares(self, name: str) -> bool:
+        """Whether a factor is divided by shares alone."""
+        family = self.structure.families[name]
+        return family.follows or family.over_components
+
     def _add(
         self, posterior: Posterior, name: str, slots: Assignment, order: Indices, site: int, division: Division | None
     ) -> None:
@@ -70,7 +88,7 @@ class AssignedSums:
         family, contribution = self.structure.families[name], posterior.contribution[name]
         if division is None:
             family.added(total, contribution, slots, order)
-        elif family.follows:
+        elif self._by_shares(name):
             division.add_whole(total, site, family.rows(contribution), order)
         else:
             _, received = self._received.setdefault(name, (division, np.zeros(division.profiles.shape)))

@@ -25,6 +25,7 @@ from decbayes.merging.base.problem import Problem, Slots, Solution
 from decbayes.merging.grouping._escapes import escape, vacate
 from decbayes.merging.grouping.inherited_ids import home_slots
 from decbayes.merging.grouping.joins import grown_labels
+from decbayes.merging.grouping.pieces import divided_pieces
 from decbayes.merging.grouping.search import SlotSearch, empty_slots, start_empty_slots
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class Grouping:
     Attributes:
         escapes: the most times a slot is split and two others are joined.
         passes: passes in which counts of topics are divided among slots column by column, because a topic of a small
-            site may be a mixture of several; 0 keeps components whole.
+            site may be a mixture of several; 0 keeps components whole, also pieces of classes.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
@@ -87,6 +88,8 @@ class Grouping:
     def _division(
         self, problem: Problem, sites: Slots, components: Components | None, device: "Device | None"
     ) -> Division | None:
+        if self.passes and problem.pieces and components is not None and not problem.two_sided:
+            return divided_pieces(components, sites, problem.components)
         if not self.passes or not divisible(problem):
             return None
         if device is None:
