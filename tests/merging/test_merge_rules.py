@@ -9,7 +9,7 @@ import decbayes as db
 from decbayes.extending import CoupledSet, Structure
 from decbayes.families import IsotropicGaussian
 from decbayes.merging.base.compatibility import difference
-from decbayes.merging.grouping.shared import Shared
+from decbayes.merging.grouping.shared import Shared, likeness, near_duplicates
 from decbayes.merging.reading._confidence import kept_together
 from decbayes.merging.reading._parties import LITTLE, SlotValues
 from decbayes.merging.remarking import separate, small_sites
@@ -130,7 +130,7 @@ def test_sites_of_regressions_lose_what_each_claims_beside_the_other(rng):
 def shared(evidence, per_parameter=50.0):
     evidence = np.array(evidence, dtype=float)
     nothing = np.zeros(evidence.shape[1])
-    return Shared(evidence, nothing, 1.8, nothing, 2.0, per_parameter, None, None)
+    return Shared(evidence, nothing, 1.8, nothing, 2.0, per_parameter, None, (), None, None)
 
 
 @pytest.mark.parametrize(
@@ -146,6 +146,45 @@ def test_sites_with_most_of_their_evidence_to_themselves_are_named(evidence, kin
     assert [remark.kind for remark in found] == kinds
     if kinds == ["site alone"]:
         assert "three (60%)" in found[0].what
+
+
+@pytest.mark.parametrize(
+    ("evidence", "kinds"),
+    [
+        ([[90, 0], [88, 2], [0, 90]], ["nothing shared"]), ([[60, 30], [88, 2], [0, 90]], []),
+        ([[90, 1], [90, 0], [9, 81]], ["site alone"]), ([[90, 30], [90, 0], [9, 81]], []),
+        ([[99, 1], [97, 3], [1, 99]], ["site alone"]),
+    ],
+)  # fmt: skip
+def test_a_few_outliers_of_another_site_support_no_slot(evidence, kinds):
+    """Sites share something above 3 % of their data, and another site supports a slot above a fifth of the share."""
+    assert [remark.kind for remark in separate(np.array(evidence, dtype=float), ["one", "two", "three"])] == kinds
+
+
+def test_slots_that_are_alike_support_each_other():
+    """A site that divides the same data in another way is not alone."""
+    evidence, alike = np.array([[50.0, 50, 0], [50, 50, 0], [20, 0, 80]]), np.eye(3)
+    assert [remark.kind for remark in separate(evidence, list("abc"), alike)] == ["site alone"]
+    alike[1, 2] = alike[2, 1] = 0.5
+    assert list(separate(evidence, list("abc"), alike)) == []
+
+
+@pytest.mark.parametrize("distance", [0.5, 2.0, 4.0])
+def test_the_likeness_of_slots_is_that_of_normals_at_their_distance(distance):
+    """Joining n and m observations loses the spread of their means around the common one, half its square each."""
+    n, m = 30.0, 70.0
+    common = m * distance / (n + m)
+    loss = 0.5 * (n * common**2 + m * (distance - common) ** 2)
+    losses = np.array([[np.inf, loss, 1.0], [loss, np.inf, 1.0], [1.0, 1.0, np.inf]])
+    alike = likeness(losses, np.array([n, m, 0.2]))
+    np.testing.assert_allclose(alike[0, 1], np.exp(-(distance**2) / 4))
+    np.testing.assert_array_equal(alike, alike.T)
+    np.testing.assert_array_equal(alike[2], [0.0, 0.0, 1.0])
+
+
+def test_empty_slots_are_nobody_s_duplicates():
+    losses, evidence = np.zeros((3, 3)), np.array([50.0, 50.0, 1e-30])
+    assert near_duplicates(losses, evidence) == ((0, 1),)
 
 
 def test_of_groups_that_share_nothing_the_largest_is_named_first():
@@ -173,14 +212,14 @@ def test_few_data_per_parameter_are_named_if_there_are_several_sites():
         (4.9, np.array([2, 2]), ["note"]), (5.0, alone, []), (4.9, np.array([2]), []),
         (4.9, alone, ["warning"]), (4.9, some, ["note"]), (4.9, nobody, ["note"]),
     ):  # fmt: skip
-        remarks = small_sites(shared([[9.0, 9.0]] * len(found), per_parameter), found, True)
+        remarks = small_sites(shared([[9.0, 9.0]] * len(found), per_parameter), found, True, "observations")
         assert [remark.severity for remark in remarks] == severities
 
 
 def test_small_sites_of_classes_are_asked_for_pieces_unless_they_have_sent_some():
     """Pieces: at least 1.5 times as many components as slots, here of two."""
     for found, classes, wide in (([2, 2], True, True), ([2, 2], False, False), ([3, 2], True, False)):
-        (remark,) = small_sites(shared([[9.0, 9.0]] * 2, 4.9), np.array(found), classes)
+        (remark,) = small_sites(shared([[9.0, 9.0]] * 2, 4.9), np.array(found), classes, "observations")
         assert ('fit "wide" at all sites' in remark.advice) == wide
         assert remark.advice.startswith("Take rounds (refine)")
 

@@ -16,7 +16,7 @@ from decbayes.merging import _merge
 from decbayes.merging import alignment as aligning
 from decbayes.merging.grouping.shared import predictive_gains
 from decbayes.merging.placing import as_labelled
-from decbayes.merging.remarking import data_totals, remarks_on, same_totals, share_gains
+from decbayes.merging.remarking import COST, data_totals, remarks_on, same_totals, separate, share_gains
 from decbayes.remarks import from_plain, lines
 
 MODEL = db.GaussianMixture(2, 1, variance=1.0, prior_variance=400.0)
@@ -122,7 +122,8 @@ def test_components_that_differ_by_little_are_a_note(rng):
     sites = [fitted([0.2 * (site % 2)], rng, 1000, one) for site in range(10)]
     (remark,) = [remark for remark in db.merge(sites).remarks if remark.kind == "few slots"]
     assert not remark.is_warning
-    assert "hardly predict better" in remark.what
+    assert "may predict better or not" in remark.what
+    assert "compare both on held-out data" in remark.advice
 
 
 def test_one_site_alone_is_not_said_to_be_too_small_beside_others(rng):
@@ -158,11 +159,93 @@ def test_a_site_in_other_units_is_alone_and_groups_that_share_nothing_are_named(
 
 def test_unlike_shares_are_those_that_enumeration_finds():
     """Two sites with all data in one slot each: KL is log 2 less smoothing, and few data take it back."""
-    many, few = np.array([[1e6, 0.0], [0.0, 1e6]]), np.array([[3.0, 0.0], [0.0, 3.0]])
-    np.testing.assert_allclose(share_gains(many, 2.0), np.log(2.0), atol=1e-4)
+    many, few, apart = np.array([[1e6, 0.0], [0.0, 1e6]]), np.array([[3.0, 0.0], [0.0, 3.0]]), np.eye(2)
+    np.testing.assert_allclose(share_gains(many, 2.0, apart), np.log(2.0), atol=1e-4)
     own, everywhere = np.array([0.8, 0.2]), np.array([0.5, 0.5])
-    expected = float((own * np.log(own / everywhere)).sum()) - 3.0 / 6.0
-    np.testing.assert_allclose(share_gains(few, 2.0), expected)
+    expected = float((own * np.log(own / everywhere)).sum()) - COST * 3.0 / 6.0
+    np.testing.assert_allclose(share_gains(few, 2.0, apart), expected)
+    np.testing.assert_allclose(share_gains(many, 2.0, np.ones((2, 2))), 0.0, atol=1e-4)
+
+
+def overlapping(rng, apart, shares, size=60):
+    """Points of three round clusters, as far apart as given in standard deviations."""
+    centres = apart * np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    return centres[rng.choice(3, size=size, p=shares)] + rng.normal(size=(size, 2))
+
+
+@pytest.mark.parametrize("apart", [2.0, 2.5, 3.0])
+def test_equal_sites_with_overlapping_clusters_have_no_unlike_shares(apart):
+    """Fits divide overlapping clusters differently at each site; the sites are the same nevertheless."""
+    model = db.GaussianMixture(3, 2, covariance="full", ascent=db.Ascent(restarts=3))
+    for seed in (1, 2, 3):
+        rng = np.random.default_rng(seed)
+        shards = [overlapping(rng, apart, [0.5, 0.3, 0.2]) for _ in range(5)]
+        assert "unlike shares" not in kinds([model.fit(shard, rng=rng).posterior for shard in shards])
+
+
+def test_the_weights_of_one_site_predict_better_there_if_shares_differ(rng):
+    shares = [[0.9, 0.05, 0.05], [0.05, 0.9, 0.05], [0.05, 0.05, 0.9]]
+    model = db.GaussianMixture(3, 2, covariance="full")
+    alignment = db.align([model.fit(overlapping(rng, 8.0, part, 200), rng=rng).posterior for part in shares])
+    (remark,) = [remark for remark in db.merging.remarks(alignment) if remark.kind == "unlike shares"]
+    assert "--weights-of" in remark.advice
+    assert "at_site" in remark.advice
+    for site, part in enumerate(shares):
+        new, merged, there = overlapping(rng, 8.0, part, 1000), alignment.merged(), alignment.at_site(site)
+        assert model.score(there, new) > model.score(merged, new) + 0.3
+        np.testing.assert_array_equal(there.mean("components"), merged.mean("components"))
+    states = db.HiddenMarkov(states=2, columns={"x": db.columns.Gaussian(0, 1)})
+    moved = db.align([states.fit([rng.normal(size=(30, 1))], rng=rng).posterior for _ in range(2)])
+    with pytest.raises(db.errors.StructureMismatch, match="no weights"):
+        moved.at_site(0)
+
+
+@pytest.mark.parametrize("seed", [17001, 17002, 17004])
+def test_outliers_do_not_hide_which_site_has_other_units(seed):
+    """The only site named is the one whose data are ten times as large; without it, nobody is."""
+    model = db.GaussianMixture(3, 2)
+    for factor, named in ((10.0, {0}), (1.0, set())):
+        rng = np.random.default_rng(seed)
+        shards = []
+        for _ in range(int(rng.integers(4, 9))):
+            outliers = np.where(rng.random((120, 1)) < 0.02, 20.0, 1.0)
+            centres = overlapping(rng, 8.0, [0.5, 0.3, 0.2], 120)
+            shards.append(centres + (outliers - 1.0) * rng.normal(size=(120, 2)))
+        shards[0] = factor * shards[0]
+        alignment = db.align([model.fit(shard, rng=rng).posterior for shard in shards])
+        (shared,) = alignment.shared().values()
+        assert sites_alone(shared, len(shards)) == named
+
+
+def sites_alone(shared, count):
+    """The sites that a merge names because of other units."""
+    texts = [remark.what for remark in separate(shared.parts.evidence, list(map(str, range(count))), shared.parts.alike)]
+    return {site for site in range(count) for text in texts if f" {site} (" in text or f" {site}." in text}
+
+
+def test_a_site_in_other_units_is_named_among_states_that_share_slots(rng):
+    """There are as many slots as states, so its states have to share slots with others."""
+    model = db.HiddenMarkov(states=3, columns={"x": db.columns.Gaussian(0, 10)})
+
+    def sequences():
+        states = np.repeat(rng.integers(3, size=(25, 6)), 5, axis=1)
+        return [6.0 * (states_of_one[:, None] - 1) + rng.normal(size=(30, 1)) for states_of_one in states]
+
+    shards = [sequences() for _ in range(4)]
+    shards[3] = [10.0 * sequence for sequence in shards[3]]
+    alignment = db.align([model.fit(shard, rng=rng).posterior for shard in shards])
+    first = db.merging.remarks(alignment, list("abcd"))[0]
+    assert first.kind in ("nothing shared", "site alone")
+    assert "; d." in first.what or "what d (" in first.what
+
+
+def test_the_unit_of_few_data_is_said(rng):
+    vocabulary = tuple("abcdefghijkl")
+    model = db.LatentDirichletAllocation(2, vocabulary)
+    topics = [model.fit(rng.poisson(0.2, size=(4, 12)), rng=rng).posterior for _ in range(2)]
+    for sites, unit in ((topics, "occurrences of words"), ([fitted([-10.0, 10.0], rng, 6) for _ in range(3)], "observations")):
+        (remark,) = [remark for remark in db.merging.remarks(db.align(sites)) if remark.kind == "small sites"]
+        assert f" {unit} per parameter" in remark.rests_on
 
 
 def test_one_site_s_data_at_two_sites_are_noticed_whatever_the_start(rng):

@@ -21,7 +21,7 @@ from decbayes.merging.base.products import (
     filled_by,
 )
 from decbayes.merging.grouping.shared import Shared, shared_components
-from decbayes.merging.remarking import are_budgets, remarks_on, site_names, warnings_of_topics
+from decbayes.merging.remarking import are_budgets, remarks_on, site_names, warnings_of_topics, weight_factors
 from decbayes.posterior import EXACT, Posterior
 from decbayes.remarks import Later, Remark, lines, ordered, warnings_in
 from decbayes.structure import CoupledSet, Permutation, Structure, is_permutation
@@ -153,6 +153,21 @@ class Alignment(Displayed):
         return Posterior(
             self.structure, {name: part - left_out.contribution[name] for name, part in merged.contribution.items()}
         )
+
+    def at_site(self, site: int) -> Posterior:
+        """The merge with the weights of one site only, to predict at that site if shares of components differ.
+
+        >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=400.0)
+        >>> shards = [np.repeat([[-10.0], [10.0]], sizes, axis=0) for sizes in ([30, 10], [10, 30])]
+        >>> alignment = db.align([model.fit(shard, rng=0).posterior for shard in shards])
+        >>> np.sort(alignment.merged().mean("weights")).round(2), np.sort(alignment.at_site(0).mean("weights")).round(2)
+        (array([0.5, 0.5]), array([0.26, 0.74]))
+        """
+        weights = [name for coupled in self.structure.symmetry for name in weight_factors(self.structure, coupled)]
+        if not weights:
+            raise StructureMismatch("This model has no weights of components that one site could keep.")
+        merged, own = self.merged(), self.in_slots(site).contribution
+        return replace(merged, contribution={**merged.contribution, **{name: own[name] for name in weights}})
 
     def shared(self) -> Mapping[CoupledSet, Shared]:
         """The sites that support each slot, with how much evidence, and how far their versions differ."""

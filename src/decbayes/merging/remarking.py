@@ -15,10 +15,14 @@ from decbayes.posterior import Posterior
 from decbayes.remarks import MOST_NAMED, RULES, Remark, listed, ordered
 from decbayes.structure import CoupledSet, Structure
 
-# A site stands alone if more than this share of its evidence is in slots that no other site supports.
-ALONE = 0.5
+# A site stands alone if more than this share of its evidence is in slots that no other site supports. A site supports a
+# slot of another one if its share there is at least SUPPORTED of the other's; two sites share something if their shares
+# have at least COMMON in common. Slots that are alike count in part, and a few outliers do not count.
+ALONE, SUPPORTED, COMMON = 0.5, 0.2, 0.03
 # Warn if sites alone predict their data better by more than this, in nats per observation.
 CLEAR_GAIN = 0.05
+# The cost of few data, relative to that of as many parameters without a prior.
+COST = 0.6
 # Totals of two sites are equal if their relative difference is smaller than this.
 SAME = 1e-9
 # Nats against equal totals by chance above which two sites are taken to hold the same data. It is twice the log of a
@@ -37,8 +41,8 @@ STRANGERS = 0.25
 GOLDEN = 0.5 * (1.0 + np.sqrt(5.0))
 # What to do about slots that hold different components, by what decided their number.
 MORE_SLOTS: Mapping[Decided, str] = {
-    "given": "Merge with more components.",
-    "largest": 'Merge with more components; "auto" looks for how many.',
+    "given": "Merge with more components, and compare both on held-out data.",
+    "largest": 'Merge with more components ("auto" looks for how many), and compare both on held-out data.',
     "auto": 'Merge with more components than "auto" took, and compare both on held-out data.',
     "predictions": "Merge with more components, and compare both on held-out data.",
     "rounds": "Begin again with more components, and compare both on held-out data.",
@@ -55,14 +59,17 @@ def remarks_on(
     """All remarks, warnings first; `names` are those of the sites, `decided` is as in an alignment."""
     remarks = [*of_posteriors(posteriors, names)]
     for coupled, of_set in shared.items():
-        remarks += few_slots(structure, coupled, of_set, decided)
-        remarks += separate(of_set.evidence, names)
         if are_budgets(structure):
+            remarks += separate(of_set.evidence, names)
             remarks += without_common_words(posteriors, coupled, names)
+        else:  # first: a site in other units also makes components differ
+            remarks += separate(of_set.parts.evidence, names, of_set.parts.alike)
+        remarks += few_slots(structure, coupled, of_set, decided)
         remarks += unlike_shares(structure, coupled, of_set)
         remarks += near_duplicates(of_set)
         if decided != "rounds":
-            remarks += small_sites(of_set, found_by_sites(posteriors, coupled), discrete(structure, coupled))
+            found = found_by_sites(posteriors, coupled)
+            remarks += small_sites(of_set, found, discrete(structure, coupled), unit_of(structure, coupled))
     return ordered(remarks)
 
 
@@ -117,7 +124,8 @@ def few_slots(structure: Structure, coupled: CoupledSet, shared: Shared, decided
     serious = gain > COSTLY and not budget
     weighed = decided == "predictions"
     better = "may predict better, although sites predict each other no better" if weighed else "probably predict better"
-    meaning = better if serious else "be finer, and hardly predict better" if not budget else "be finer"
+    finer = "be finer" if budget else "be finer, and may predict better or not"
+    meaning = better if serious else finer
     count, would = len(shared.split), "" if serious and weighed else "would "
     more = f"with more than {count} slot{'' if count == 1 else 's'} the merge {would}{meaning}"
     yield Remark(
@@ -135,7 +143,10 @@ def near_duplicates(shared: Shared) -> Iterator[Remark]:
     if shared.duplicates:
         pairs = listed([f"{first} and {second}" for first, second in shared.duplicates])
         yield Remark(
-            "duplicate slots", f"Nearly the same: slots {pairs}.", "Fewer components would join them.", "", "note"
+            "duplicate slots",
+            f"Nearly the same: slots {pairs}.",
+            "Join them (`decbayes join`, `db.merging.join`) if they mean the same.",
+            severity="note",
         )
 
 
@@ -149,7 +160,14 @@ def discrete(structure: Structure, coupled: CoupledSet) -> bool:
     return any(structure.families[name].categorical for name in coupled.factors)
 
 
-def small_sites(shared: Shared, components: Indices, classes: bool) -> Iterator[Remark]:
+def unit_of(structure: Structure, coupled: CoupledSet) -> str:
+    """What the evidence of components counts."""
+    if are_budgets(structure):
+        return "occurrences of words"
+    return "steps" if any(structure.families[name].two_sided for name in coupled.factors) else "observations"
+
+
+def small_sites(shared: Shared, components: Indices, classes: bool, unit: str) -> Iterator[Remark]:
     """Sites too small to find the components alone: a warning if many found just one where others found more.
 
     All data of such a site are in one slot, which then mixes several components. Sites that sent pieces of components,
@@ -169,20 +187,25 @@ def small_sites(shared: Shared, components: Indices, classes: bool) -> Iterator[
         'Take rounds (refine); or fit "wide" at all sites, and merge with components="auto".'
         if classes and not pieces
         else "Take rounds (refine) before you rely on components or intervals.",
-        f"The median is {shared.per_parameter:.1f} observations per parameter of a component.",
+        f"The median is {shared.per_parameter:.1f} {unit} per parameter of a component.",
         "warning" if collapsed else "note",
     )
 
 
-def separate(evidence: Array, names: Sequence[str]) -> Iterator[Remark]:
-    """Sites with most of their evidence in unshared slots, or groups of sites that share none at all."""
+def separate(evidence: Array, names: Sequence[str], alike: Array | None = None) -> Iterator[Remark]:
+    """Sites with most of their evidence in unshared slots, or groups of sites that share none at all.
+
+    `alike` says how far evidence in one slot supports another; by default each slot only supports itself.
+    """
     from scipy.sparse.csgraph import connected_components  # slow to import
 
-    supports = evidence >= LEAST_EVIDENCE
-    filled = np.flatnonzero(supports.any(axis=1))
+    evidence = np.where(evidence >= LEAST_EVIDENCE, evidence, 0.0)
+    filled = np.flatnonzero(evidence.any(axis=1))
     if len(filled) < 2:
         return
-    count, group = connected_components(csr_array(supports[filled].astype(float) @ supports[filled].T), directed=False)
+    shares = evidence[filled] / evidence[filled].sum(axis=1, keepdims=True)
+    supported = shares if alike is None else shares @ alike
+    count, group = connected_components(csr_array(in_common(shares, supported) >= COMMON), directed=False)
     groups = [[names[site] for site in filled[group == one]] for one in range(count)]
     if count > 1:
         texts = sorted(map(listed, groups), key=lambda text: (-len(text), text))
@@ -192,17 +215,29 @@ def separate(evidence: Array, names: Sequence[str]) -> Iterator[Remark]:
             "The merge only puts them side by side. Check that all sites use the same units, columns and coding.",
         )
         return
-    unshared = np.where(supports.sum(axis=0) == 1, evidence, 0.0).sum(axis=1)
-    only = unshared / np.maximum(evidence.sum(axis=1), LEAST_EVIDENCE)
-    alone = [int(site) for site in filled if only[site] > ALONE]
+    unshared = only_here(shares, supported)
+    alone = np.flatnonzero(unshared > ALONE).tolist()
     if alone and len(filled) > 2:
-        which = [f"{names[site]} ({only[site]:.0%})" for site in alone]
+        which = [f"{names[filled[site]]} ({unshared[site]:.0%})" for site in alone]
         yield Remark(
             "site alone",
             f"Most of what {listed(which)} found is unknown to all other sites.",
             "Check its units and coding; if its data differ, no other site can confirm these components.",
             "In brackets: the share of the site's data in slots of its own.",
         )
+
+
+def in_common(shares: Array, supported: Array) -> Array:
+    """(sites, sites): how much of the shares of two sites is in common, by the one that sees less in common."""
+    common = np.array([np.minimum(site, supported).sum(axis=1) for site in shares])
+    return np.asarray(np.minimum(common, common.T))
+
+
+def only_here(shares: Array, supported: Array) -> Array:
+    """Per site: the share of its evidence in slots that no other site supports."""
+    most, second = np.partition(supported, -2, axis=0)[[-1, -2]]
+    others = np.where(supported == most, second, most)
+    return np.asarray(np.where(others < SUPPORTED * shares, shares, 0.0).sum(axis=1))
 
 
 def without_common_words(
@@ -235,39 +270,42 @@ def word_affinity(posteriors: Sequence[Posterior], coupled: CoupledSet) -> Array
 
 
 def unlike_shares(structure: Structure, coupled: CoupledSet, shared: Shared) -> Iterator[Remark]:
-    """Whether sites alone predict their data better: the gain from their own shares less the cost of few data.
-
-        mean_i [KL(w_i ‖ w) − k_i (p + 1) / (2 n_i)] > 0
-
-    w_i are the shares of slots at site i with one observation added to each, w those of all sites, k_i the number of
-    slots that the site fills, p the parameters of a component, n_i the site's observations.
-    """
-    families = [structure.families[name] for name in coupled.factors]
-    weights = [family for family in families if family.over_components and not family.follows]
-    if not weights or any(family.two_sided for family in families):
-        return
+    """A warning if sites alone predict their data clearly better than the merge, because their shares differ."""
     evidence = shared.evidence[shared.evidence.sum(axis=1) >= LEAST_EVIDENCE]
-    if len(evidence) < 2:
+    if len(evidence) < 2 or not weight_factors(structure, coupled):
         return
-    gain = share_gains(evidence, shared.parameters)
-    if gain.mean() > 0.0:
+    gain = float(share_gains(evidence, shared.parameters, shared.alike).mean())
+    if gain > CLEAR_GAIN:
         yield Remark(
             "unlike shares",
             "Sites have the components in different shares: alone they may predict their own data better than merged.",
-            "To predict at one site, use the merged components with the weights of that site.",
-            f"Estimated gain: {gain.mean():.2g} nats per observation.",
-            "warning" if gain.mean() > CLEAR_GAIN else "note",
+            "To predict at one site, keep its own weights: `merge --weights-of` its file, or `align(…).at_site(0)`.",
+            f"Estimated gain: {gain:.2g} nats per observation.",
         )
 
 
-def share_gains(evidence: Array, parameters: float) -> Array:
-    """Per site: nats per observation gained by its own shares of slots, less the cost of few data."""
+def weight_factors(structure: Structure, coupled: CoupledSet) -> list[str]:
+    """The factors that hold the shares of components; none if these depend on the state before."""
+    families = {name: structure.families[name] for name in coupled.factors}
+    weights = [name for name, family in families.items() if family.over_components and not family.follows]
+    return [] if any(family.two_sided for family in families.values()) else weights
+
+
+def share_gains(evidence: Array, parameters: float, alike: Array) -> Array:
+    """Per site: nats per observation gained by its own shares of slots, less the cost of few data.
+
+        Σ_k w_ik log (Z w_i)_k / (Z w)_k − COST · k_i (p + 1) / (2 n_i)
+
+    w_i are the shares of slots at site i with one observation added to each, w those of all sites, k_i the number of
+    slots that the site fills, p the parameters of a component, n_i the site's observations. Z says how alike slots are:
+    fits divide overlapping components differently at each site, and shares then differ although the sites do not.
+    """
     slots, observations = evidence.shape[1], evidence.sum(axis=1)
     site_shares = (evidence + 1.0) / (observations[:, None] + slots)
     everywhere = (evidence.sum(axis=0) + 1.0) / (observations.sum() + slots)
-    divergence = (site_shares * np.log(site_shares / everywhere)).sum(axis=1)
+    divergence = (site_shares * np.log((site_shares @ alike) / (everywhere @ alike))).sum(axis=1)
     used = (evidence >= LEAST_EVIDENCE).sum(axis=1)
-    return np.asarray(divergence - used * (parameters + 1.0) / (2.0 * observations))
+    return np.asarray(divergence - COST * used * (parameters + 1.0) / (2.0 * observations))
 
 
 def without_data(posteriors: Sequence[Posterior], names: Sequence[str]) -> Iterator[Remark]:

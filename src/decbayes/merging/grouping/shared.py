@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,6 +25,13 @@ ALMOST = 0.05
 SMALL, UNLIKE_IF_SMALL, UNLIKE, UNLIKE_OTHERWISE = 10.0, 1.0, 1.8, 10.0
 
 
+class Parts(NamedTuple):
+    """Slots that hold no different components: (sites, parts) observations, and (parts, parts) how alike they are."""
+
+    evidence: Array
+    alike: Array
+
+
 @dataclass(frozen=True)
 class Shared:
     """Which sites support each slot, and how far their versions differ: `alignment.shared()[coupled]`.
@@ -36,7 +44,9 @@ class Shared:
         parameters: the median number of parameters that a component's data determine.
         per_parameter: the median number of observations per parameter of a component.
         halves: for each component, site after site, its half in the best split of its slot.
+        sizes: the number of components of each site.
         versions: each site's version of each slot, in that slot.
+        components: each component in its slot.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
@@ -55,7 +65,9 @@ class Shared:
     parameters: float
     per_parameter: float
     halves: Indices = field(repr=False)
+    sizes: tuple[int, ...] = field(repr=False)
     versions: SlotSearch = field(repr=False)
+    components: SlotSearch = field(repr=False)
 
     @cached_property
     def apart(self) -> Array:
@@ -69,6 +81,21 @@ class Shared:
         """Pairs of slots that are nearly the same."""
         return near_duplicates(self.versions.join_losses(), self.evidence.sum(axis=0))
 
+    @cached_property
+    def alike(self) -> Array:
+        """(slots, slots): how alike two slots are, from 0 to 1 (see `likeness`)."""
+        return likeness(self.versions.join_losses(), self.evidence.sum(axis=0))
+
+    @cached_property
+    def parts(self) -> "Parts":
+        """The slots, those that hold different components as two halves."""
+        slots, count, found = self.components.labels, len(self.split), self.components.components
+        labels = slots + count * self.halves * np.isin(slots, self.unlike)
+        evidence = np.zeros((len(self.evidence), 2 * count))
+        np.add.at(evidence, (np.repeat(np.arange(len(self.sizes)), self.sizes), labels), found.evidence)
+        losses = SlotSearch(found, labels, self.components.bases, 2 * count).join_losses()
+        return Parts(evidence, likeness(losses, evidence.sum(axis=0)))
+
     @property
     def unlike(self) -> tuple[int, ...]:
         """Slots that hold different components."""
@@ -77,12 +104,12 @@ class Shared:
     def sites(self, slot: int) -> list[int]:
         """The sites that support a slot, most evidence first."""
         order = np.argsort(-self.evidence[:, slot], kind="stable")
-        return [int(site) for site in order if self.evidence[site, slot] > 0.0]
+        return [int(site) for site in order if self.evidence[site, slot] >= LEAST_EVIDENCE]
 
     @property
     def private(self) -> list[tuple[int, int]]:
         """(slot, site) of each slot that only one of several sites supports."""
-        supporters = self.evidence > 0.0
+        supporters = self.evidence >= LEAST_EVIDENCE
         alone = np.flatnonzero((supporters.sum(axis=0) == 1) & (len(supporters) > 1))
         return [(int(slot), int(supporters[:, slot].argmax())) for slot in alone]
 
@@ -97,7 +124,8 @@ def shared_components(problem: Problem, slots: Sequence[Indices]) -> Shared:
     base = components.bases(count)
     search = SlotSearch(versions, np.tile(np.arange(count), sites), base, count)
     labels = np.concatenate(slots)
-    gains, by_noise, halves = halved(SlotSearch(components, labels, base, count))
+    placed = SlotSearch(components, labels, base, count)
+    gains, by_noise, halves = halved(placed)
     half_evidence = np.bincount(2 * labels + halves, components.evidence, 2 * count).astype(np.float64)
     return Shared(
         evidence=versions.evidence.reshape(sites, count),
@@ -107,7 +135,9 @@ def shared_components(problem: Problem, slots: Sequence[Indices]) -> Shared:
         parameters=2.0 * sampling_noise(components),
         per_parameter=data_per_parameter(components),
         halves=halves,
+        sizes=tuple(map(len, slots)),
         versions=search,
+        components=placed,
     )
 
 
@@ -177,9 +207,27 @@ def unlike_above(problem: Problem, evidence: Array) -> float:
 
 def near_duplicates(losses: Array, evidence: Array) -> tuple[tuple[int, int], ...]:
     """Pairs of filled slots that could be joined with little loss."""
+    filled = np.flatnonzero(evidence >= LEAST_EVIDENCE).tolist()
     return tuple(
         (first, second)
-        for second in range(len(evidence))
-        for first in range(second)
-        if losses[first, second] < ALMOST * min(evidence[first], evidence[second]) and evidence[[first, second]].all()
+        for second in filled
+        for first in filled
+        if first < second and losses[first, second] < ALMOST * min(evidence[first], evidence[second])
     )
+
+
+def likeness(losses: Array, evidence: Array) -> Array:
+    """(slots, slots): how alike the data of two slots are: 1 for the same, 0 for slots far apart or empty.
+
+    Joining n and m observations of two Gaussians at distance d loses nm / (n + m) · d² / 2. Their likeness is
+
+        e^−t    with t = d² / 4
+
+    which lies between the bounds of Kolchinsky and Tracey (see `predictive_gains`).
+    """
+    filled = evidence >= LEAST_EVIDENCE
+    each = 1.0 / np.maximum(evidence, LEAST_EVIDENCE)
+    distance = 2.0 * np.maximum(losses, 0.0) * (each[:, None] + each)
+    alike = np.where(filled[:, None] & filled, np.exp(-0.25 * distance), 0.0)
+    np.fill_diagonal(alike, 1.0)
+    return np.asarray(alike)
