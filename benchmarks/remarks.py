@@ -11,6 +11,12 @@ other codes). What is true is measured on held-out data of each site, or known f
 - alone (a site alone, or nothing shared): the last site has other units, or sites have seen no component in common
 - counted twice: the data of one site are at two
 - small sites (a note; settings as drawn): three rounds score more than 0.05 nat better than the one broadcast
+
+    python benchmarks/remarks.py --clusters 40
+
+Three clusters with shares of 50, 30 and 20 % at all sites: how often "unlike shares" is said if they overlap (five sites
+of 60 rows), and which sites are named as alone if the first has other units (four to eight sites of 120 rows, clusters
+eight standard deviations apart), also with outliers (2 % of the rows, twenty times as far) or skewed clusters.
 """
 
 import argparse
@@ -25,6 +31,7 @@ import decbayes as db
 
 CLEARLY = 0.05
 SCENES = ("as drawn", "copy", "units")
+SHARES = (0.5, 0.3, 0.2)
 STATEMENTS = ("few slots", "unlike shares", "alone", "counted twice", "small sites", "any warning")
 
 
@@ -81,6 +88,58 @@ def judged(setting: Setting, scene: str, seed: int) -> dict[str, tuple[bool, boo
     return found
 
 
+def clusters(rng: np.random.Generator, size: int, apart: float, shape: str = "normal") -> np.ndarray:
+    noise = rng.normal(size=(size, 2))
+    if shape == "outliers":
+        noise *= np.where(rng.random((size, 1)) < 0.02, 20.0, 1.0)
+    noise = np.exp(noise) if shape == "skewed" else noise
+    return apart * np.eye(3)[rng.choice(3, size=size, p=SHARES), 1:] + noise
+
+
+def equal_sites(first: int, count: int) -> None:
+    """How often sites that are the same are said to have unlike shares."""
+    print("unlike shares said of equal sites, by covariance and distance in standard deviations")
+    for covariance in ("full", "diagonal"):
+        model = db.GaussianMixture(3, 2, covariance=covariance, ascent=db.Ascent(restarts=3))
+        for apart in (2.0, 2.5, 3.0, 4.0):
+            said = []
+            for seed in range(first, first + count):
+                rng = np.random.default_rng([4, seed])
+                shards = [clusters(rng, 60, apart) for _ in range(5)]
+                merged = db.merge([model.fit(shard, rng=rng).posterior for shard in shards])
+                said.append(any(remark.kind == "unlike shares" and remark.is_warning for remark in merged.remarks))
+            print(f"{covariance:10}{apart:4g} {rate(said)}", flush=True)
+
+
+def sites_named(remarks, count: int) -> set[int]:
+    """The sites that are said to be alone, or to share nothing with any other."""
+    texts = [remark.what for remark in remarks if remark.kind in ("site alone", "nothing shared")]
+    groups = [group.strip(" .") for text in texts for group in text.split(":")[-1].split(";")]
+    names = {site: f"site {site}" for site in range(count)}
+    return {site for site, name in names.items() if name in groups or any(f"{name} (" in text for text in texts)}
+
+
+def other_units(first: int, count: int) -> None:
+    """Which sites are named as alone, with the first in other units, or all the same."""
+    print("sites named: the first, only others, others if all are the same")
+    for shape in ("normal", "outliers", "skewed"):
+        named: dict[float, list[set[int]]] = {10.0: [], 1.0: []}
+        for seed in range(first, first + count):
+            for factor, sets in named.items():
+                rng = np.random.default_rng([5, seed])
+                shards = [clusters(rng, 120, 8.0, shape) for _ in range(int(rng.integers(4, 9)))]
+                shards[0] = factor * shards[0]
+                model = db.GaussianMixture(3, 2)
+                merged = db.merge([model.fit(shard, rng=rng).posterior for shard in shards])
+                sets.append(sites_named(merged.remarks, len(shards)))
+        found, others, false = (
+            [0 in sites for sites in named[10.0]],
+            [bool(sites) and 0 not in sites for sites in named[10.0]],
+            [bool(sites) for sites in named[1.0]],
+        )
+        print(f"{shape:10} {rate(found):>14} {rate(others):>14} {rate(false):>14}", flush=True)
+
+
 def rate(values) -> str:
     if not len(values):
         return "–"
@@ -94,10 +153,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=360, help="settings")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--clusters", type=int, default=0, metavar="SETS", help="only sets of three clusters")
     parser.add_argument("--quick", action="store_true", help="twelve settings")
     options = parser.parse_args()
     options.count = 12 if options.quick else options.count
     warnings.simplefilter("ignore", db.errors.MergeWarning)
+    if options.clusters:
+        equal_sites(options.first, options.clusters)
+        other_units(options.first, options.clusters)
+        return
     results: dict[str, list[tuple[bool, bool]]] = {name: [] for name in STATEMENTS}
     topics_warned = []
     for seed, setting in settings(options.first, options.count):

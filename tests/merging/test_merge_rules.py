@@ -153,11 +153,14 @@ def test_sites_with_most_of_their_evidence_to_themselves_are_named(evidence, kin
     [
         ([[90, 0], [88, 2], [0, 90]], ["nothing shared"]), ([[60, 30], [88, 2], [0, 90]], []),
         ([[90, 1], [90, 0], [9, 81]], ["site alone"]), ([[90, 30], [90, 0], [9, 81]], []),
-        ([[99, 1], [97, 3], [1, 99]], ["site alone"]),
+        ([[99, 1], [97, 3], [1, 99]], ["site alone"]), ([[90, 10], [99, 1], [1, 99]], []),
+        ([[700] + [1] * 20, [700] + [1] * 20, [100] * 21], ["site alone"]),
+        ([[700] + [15] * 20, [700] + [15] * 20, [100] * 21], []),
     ],
 )  # fmt: skip
 def test_a_few_outliers_of_another_site_support_no_slot(evidence, kinds):
-    """Sites share something above 3 % of their data, and another site supports a slot above a fifth of the share."""
+    """Sites share something from 3 % of their data on. Another site supports a slot with 7 % of its own data, or with
+    a fifth of the share, where components are many and small."""
     assert [remark.kind for remark in separate(np.array(evidence, dtype=float), ["one", "two", "three"])] == kinds
 
 

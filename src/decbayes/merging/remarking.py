@@ -15,10 +15,11 @@ from decbayes.posterior import Posterior
 from decbayes.remarks import MOST_NAMED, RULES, Remark, listed, ordered
 from decbayes.structure import CoupledSet, Structure
 
-# A site stands alone if more than this share of its evidence is in slots that no other site supports. A site supports a
-# slot of another one if its share there is at least SUPPORTED of the other's; two sites share something if their shares
-# have at least COMMON in common. Slots that are alike count in part, and a few outliers do not count.
-ALONE, SUPPORTED, COMMON = 0.5, 0.2, 0.03
+# A site stands alone if more than this share of its evidence is in slots that no other site supports.
+ALONE = 0.5
+# Another site supports a slot if it has there this part of the site's share, or this share of its own data: a few outliers
+# do not. Sites have something in common if this share of their data is.
+SUPPORTED, FEW, COMMON = 0.2, 0.07, 0.03
 # Warn if sites alone predict their data better by more than this, in nats per observation.
 CLEAR_GAIN = 0.05
 # The cost of few data, relative to that of as many parameters without a prior.
@@ -237,7 +238,7 @@ def only_here(shares: Array, supported: Array) -> Array:
     """Per site: the share of its evidence in slots that no other site supports."""
     most, second = np.partition(supported, -2, axis=0)[[-1, -2]]
     others = np.where(supported == most, second, most)
-    return np.asarray(np.where(others < SUPPORTED * shares, shares, 0.0).sum(axis=1))
+    return np.asarray(np.where(others < np.minimum(SUPPORTED * shares, FEW), shares, 0.0).sum(axis=1))
 
 
 def without_common_words(

@@ -29,6 +29,7 @@ from decbayes.views.answers import answer
 from decbayes.views.findings import LEAST, simulated_reliability
 from decbayes.views.participants import About
 from decbayes.views.values import Shape, count_of, number, plural
+from decbayes.views.view import LEVEL
 
 # Nothing is loaded and nothing runs, whatever a label contains: no script, no font, no address but embedded pictures.
 FOOTER = "Made by decbayes. Nothing in this file is loaded from elsewhere."
@@ -324,6 +325,7 @@ def intervals_text(findings: Findings) -> str:
             "Intervals and standard deviations are approximate. For a single fit they are close to exact ones. After "
             "one broadcast of small sites they may be off; rounds (refine) correct that."
         )
-    known = merged.uncertainty
-    text = f"Intervals and standard deviations come from variational Bayes ({known}), and are often too narrow."
+    where = f"where {plural(findings.view.noun, 2)} overlap: half of the {LEVEL:.0%} intervals may miss the truth there"
+    narrow = f"too narrow {where}" if findings.sets else "often too narrow"
+    text = f"Intervals and standard deviations come from variational Bayes ({merged.uncertainty}). They are {narrow}."
     return f"{text} {CALIBRATE}" if findings.view.model.calibrated_by == "linear response" else text

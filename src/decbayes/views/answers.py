@@ -126,7 +126,9 @@ def doubts(findings: Findings) -> Iterator[str]:
         yield "the intervals are too narrow to rely on until sites calibrate them (how: under “For statisticians”)"
     elif findings.merged.calibration is None:
         stated = view.profiles(findings.merged) or view.frequencies(findings.merged)
-        yield f"the result is approximate{', and its intervals are often somewhat too narrow' if stated else ''}"
+        several = plural(view.noun, 2)
+        narrow = f"its intervals are too narrow where {several} overlap: half of them may miss there, unless calibrated"
+        yield f"the result is approximate{f', and {narrow}' if stated else ''}"
     else:
         yield "the intervals are calibrated"
     if findings.sets and not view.frequencies(findings.merged):

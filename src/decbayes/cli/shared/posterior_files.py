@@ -14,6 +14,7 @@ from decbayes.families import Array
 from decbayes.files import load_note
 from decbayes.merging.base.compatibility import alike, check_different, same_columns, why
 from decbayes.merging.base.components import group_evidence
+from decbayes.merging.base.components import LEAST_EVIDENCE
 from decbayes.models.core.registry import MODELS
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure
@@ -57,8 +58,9 @@ def sites_behind(path: Path) -> int:
 
 
 def supporters(evidence: Array, names: Sequence[str]) -> dict[str, Any]:
-    """The sites that support a slot, in an order that does not depend on the order of sites."""
-    largest = sorted((-round(evidence[site]), names[site]) for site in np.flatnonzero(evidence > 0.0).tolist())
+    """The sites with data in a slot, in an order that does not depend on the order of sites."""
+    filled = np.flatnonzero(evidence > LEAST_EVIDENCE).tolist()
+    largest = sorted((-round(evidence[site]), names[site]) for site in filled)
     return {
         "sites": len(largest),
         "observations": round(float(evidence.sum())),

@@ -253,7 +253,7 @@ class HiddenMarkov(Sequential):
     def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
         """How often and for how long each state is visited, what sets it apart, and its columns."""
         share, dwell = self.occupancy(posterior), self.dwell_times(posterior)
-        rows = class_summaries(self.columns, self.emissions, posterior, top, share)
+        rows = class_summaries(self.columns, self.emissions, posterior, top, share, visits(posterior))
         return [
             {"component": k, "share in the long run": float(share[k]), "steps per visit": float(dwell[k]), **row}
             for k, row in enumerate(rows)
@@ -269,9 +269,9 @@ class HiddenMarkov(Sequential):
         """Every step is a first one or follows a move. A state has at least as many steps as exits or values, and no
         move is made less often than never."""
         first_states, moved = (dense(posterior.contribution[name]) for name in ("start", "transitions"))
-        visits = first_states[:, 0] + moved.sum(axis=0)
-        emitted = self.emissions.tally(visits, posterior.contribution)
-        ended = visits[:, None] - moved.sum(axis=1, keepdims=True)
+        steps = visits(posterior)
+        emitted = self.emissions.tally(steps, posterior.contribution)
+        ended = steps[:, None] - moved.sum(axis=1, keepdims=True)
         within = {**emitted.within, "transitions": ended, "moves": np.hstack([first_states, moved, moved.T])}
         return replace(emitted, within=within, observed=first_states.sum())
 
@@ -281,7 +281,9 @@ class HiddenMarkov(Sequential):
         """Make moves, first and last states of fewer than `least` persons look like those that nobody had."""
         first_states, moved = (dense(posterior.contribution[name]) for name in ("start", "transitions"))
         table = table_of(first_states[:, 0], moved)
-        safe = hidden(table, self.persons_moving(belief, data, slots, persons), least)
+        longer = np.diff(self.steps(data).ends, prepend=0) > 1
+        moving = sum(bool(longer[rows].any()) for rows in persons.rows(len(longer)))
+        safe = hidden(table, self.persons_moving(belief, data, slots, persons), least, moving)
         if safe is table:
             return posterior
         parts = {"start": safe[-1, :-1, None], "transitions": safe[:-1, :-1]}
@@ -338,3 +340,9 @@ class HiddenMarkov(Sequential):
         """One pass over the data; the bound is that of the given parameters."""
         weight, *added = blocks.weigh(emissions.coefficients(natural), *chain_weights(natural))
         return plus(emissions, before.natural, *added), weight - before.divergence(natural)
+
+
+def visits(posterior: Posterior) -> Array:
+    """The number of steps in each state: first steps of sequences, and moves into it."""
+    first_states, moved = (dense(posterior.contribution[name]) for name in ("start", "transitions"))
+    return np.asarray(first_states[:, 0] + moved.sum(axis=0))

@@ -32,22 +32,23 @@ def table_of(first_states: Array, moved: Array) -> Array:
     return np.block([[moved, ended[:, None]], [first_states[None], np.zeros((1, 1))]])
 
 
-def hidden(table: Array, persons: Array, least: float) -> Array:
+def hidden(table: Array, persons: Array, least: float, moving: float = np.inf) -> Array:
     """A table with the same row and column sums in which no cell of fewer than `least` persons can be read.
 
     Args:
         table: how often each move was made, as from `table_of`.
         persons: how many persons made each move.
         least: the fewest persons of a cell that may be shown.
+        moving: how many persons have a sequence of more than one step, for the message if that cannot be done.
     """
     rare = (persons < least - NEARLY) & (table > NEARLY)
     if not rare.any():
         return table
-    cells = covered(table, persons, rare, least)
+    cells = covered(table, persons, rare, least, moving)
     return shared_out(table, np.where(cells, np.where(persons < least - NEARLY, RARELY, 1.0), 0.0))
 
 
-def covered(table: Array, persons: Array, rare: Cells, least: float) -> Cells:
+def covered(table: Array, persons: Array, rare: Cells, least: float, moving: float = np.inf) -> Cells:
     """The rare and empty cells, plus common cells that hide the rare ones, those of the fewest persons first.
 
     No row or column may have only rare cells among the replaced ones: their sum would be known. And for each rare cell
@@ -65,11 +66,21 @@ def covered(table: Array, persons: Array, rare: Cells, least: float) -> Cells:
         if not common:
             raise InvalidData(
                 f"Fewer than {least:g} persons made some of the moves between states, and these cannot be hidden among "
-                "others: there are too few sequences, or they are too short. Fit fewer states"
+                f"others: there are too few sequences, or they are too short. {remedy(moving, least)}"
             )
         for place in common[: max(1, len(common) // 16)]:
             cells[place] = True
     return cells
+
+
+def remedy(moving: float, least: float) -> str:
+    """What to do about moves that cannot be hidden. A single state hides them if enough persons move at all."""
+    if moving >= least:
+        return "Fit fewer states"
+    return (
+        f"Persons with a sequence of more than one step: {moving:g}. Fit classes instead, which take each row by itself, "
+        f"or wait until there are {least:g} such persons"
+    )
 
 
 def lines(size: int) -> Iterator[Cells]:

@@ -12,6 +12,8 @@ from scipy.special import softmax
 from decbayes.base.arguments import check_whole
 from decbayes.columns import Gaussian, Poisson, decoded
 from decbayes.families import Array
+from decbayes.columns import Gaussian, decoded
+from decbayes.families import Array, dense
 from decbayes.models.core.ascent import Ascent
 from decbayes.models.core.model import Columns as Names
 from decbayes.models.core.model import Row
@@ -95,8 +97,8 @@ class LatentClasses(Tabular, Clusters):
     def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
         """The weight of each class, what sets it apart, and its columns."""
         check_structure(posterior, self.structure_for(posterior), "posterior")
-        weights = posterior.mean("weights")
-        rows = class_summaries(self.columns, self.emissions, posterior, top, weights)
+        weights, evidence = posterior.mean("weights"), dense(posterior.contribution["weights"])[:, 0]
+        rows = class_summaries(self.columns, self.emissions, posterior, top, weights, evidence)
         return [{"component": k, "weight": float(weights[k]), **row} for k, row in enumerate(rows)]
 
     def profiles(self, posterior: Posterior, *, level: float = 0.9) -> list[Row]:

@@ -18,6 +18,8 @@ Row = dict[str, Any]
 
 # Columns to name that set a component apart from the others.
 STANDING_OUT = 3
+# A component with fewer observations is empty.
+LEAST_EVIDENCE, NO_DATA = 0.5, ("no data",)
 
 
 def column_likelihood(part: Part) -> Columnwise:
@@ -54,15 +56,19 @@ def profile_rows(columns: Columns, emissions: Emissions, posterior: Posterior, l
 
 
 def class_summaries(
-    columns: Columns, emissions: Emissions, posterior: Posterior, top: int, weights: Array
+    columns: Columns, emissions: Emissions, posterior: Posterior, top: int, weights: Array, evidence: Array
 ) -> list[Row]:
-    """What sets each component apart, and every column in a few numbers."""
+    """What sets each component apart, and every column in a few numbers.
+
+    Components without evidence have nothing that sets them apart, unless each has its own prior.
+    """
     means = {
         entry: mean
         for part in emissions.parts
         for entry, mean in zip(entries(columns, part), expected(part, posterior).T, strict=True)
     }
-    standing = [standing_out(columns, means, weights, k) for k in range(len(weights))]
+    filled = (evidence >= LEAST_EVIDENCE) | (not posterior.structure.resizable)
+    standing = [standing_out(columns, means, weights, k) if filled[k] else NO_DATA for k in range(len(weights))]
     return [{"stands out by": standing[k], **summary(columns, means, k, top)} for k in range(len(weights))]
 
 

@@ -63,12 +63,12 @@ def print_alignment(
     for coupled in merged.structure.symmetry:
         captions = slot_captions(merged, coupled)
         texts = {slot: captions[slot] for slot in filled_slots(merged, coupled)}
-        cell, values = margin_cell, reading.margins(alignment)
+        cell, values = margin_cell, match_margins(alignment, coupled)
         if isinstance(confidence, Confidence):
-            cell, values = probability_cell, confidence.probabilities
+            cell, values = probability_cell, [site[coupled] for site in confidence.probabilities]
         columns = [
-            [Text(plain(name)), *(cell(components, site[coupled]) for components in row)]
-            for name, row, site in zip(names, reading.fillings(alignment, coupled), values, strict=True)
+            [Text(plain(name)), *(cell(components, of_site) for components in row)]
+            for name, row, of_site in zip(names, reading.fillings(alignment, coupled), values, strict=True)
         ]
         print_tables(columns, texts, plain(" + ".join(coupled.factors)))
         for line in (*legend(alignment, coupled, confidence), *proven_matches(alignment, coupled)):
@@ -130,19 +130,28 @@ def legend(alignment: Alignment, coupled: CoupledSet, confidence: Confidence | s
         yield "data badly. Treat the probabilities with care."
 
 
+def match_margins(alignment: Alignment, coupled: CoupledSet) -> list[Array]:
+    """Per site: the margin of each component; NaN if it is empty or alone in its slot, which is no match."""
+    pairs = zip(reading.seen(alignment, coupled), reading.alone(alignment, coupled), strict=True)
+    return [
+        np.where(seen & ~alone, site[coupled], np.nan)
+        for site, (seen, alone) in zip(reading.margins(alignment), pairs, strict=True)
+    ]
+
+
 def proven_matches(alignment: Alignment, coupled: CoupledSet) -> Iterator[str]:
     """How many matches are proven optimal, if matches are one to one and proofs are quick."""
     sizes = [posterior.structure.components(coupled) for posterior in alignment.posteriors]
     if alignment.objective and alignment.one_to_one and len(sizes) > 1 and sum(sizes) <= MOST_PROVEN:
-        count = sum(int(site[coupled].sum()) for site in reading.proven(alignment))
-        yield f"Proven optimal: {count} of {sum(sizes)} matches (every best one-to-one alignment has them;"
-        yield "whether they are right is another question)."
+        matched = ~np.isnan(np.concatenate(match_margins(alignment, coupled)))
+        proven = np.concatenate([site[coupled] for site in reading.proven(alignment)])
+        yield f"Proven optimal: {int((proven & matched).sum())} of {int(matched.sum())} matches"
+        yield "(every best one-to-one alignment has them; whether they are right is another question)."
 
 
 def close_calls(alignment: Alignment, coupled: CoupledSet) -> str:
-    pairs = zip(reading.margins(alignment), reading.seen(alignment, coupled), strict=True)
-    margins = np.concatenate([margin[coupled][seen] for margin, seen in pairs])
-    return f"{int((margins < CLOSE).sum())} of {len(margins)} matches"
+    margins = np.concatenate(match_margins(alignment, coupled))
+    return f"{int((margins < CLOSE).sum())} of {int((~np.isnan(margins)).sum())} matches"
 
 
 def print_shared(shared: Shared, texts: Mapping[int, str], names: Sequence[str], units: str) -> None:
@@ -299,8 +308,8 @@ def margin_cell(components: Sequence[int], values: Array) -> Text:
     """A site's components in a slot: "2 (5.1)", or "2+4 (5.1)" with the smaller margin of the two."""
     if not components:
         return Text("–")
-    margin = float(values[list(components)].min())
-    text = f"{margin:,.1f}" if np.isfinite(margin) else "no other"
+    margin = float(np.min(values[list(components)]))  # NaN if any is
+    text = "alone" if np.isnan(margin) else f"{margin:,.1f}" if np.isfinite(margin) else "no other"
     return Text(f"{'+'.join(map(str, components))} ({text})", style="yellow" if margin < CLOSE else "")
 
 

@@ -227,6 +227,10 @@ def merge(
     duplicates: Annotated[
         Literal["refuse", "allow"], Parameter(help="Whether one posterior may be given twice and count twice.")
     ] = "refuse",
+    weights_of: Annotated[
+        Path | None,
+        Parameter(help="One of the files: the merge gets the weights of this site only, to predict at that site."),
+    ] = None,
     rules: Annotated[
         str | None, Parameter(help="Refuse files that break these disclosure rules: a TOML file, or 'usual'.")
     ] = None,
@@ -235,6 +239,7 @@ def merge(
     """Merge posteriors of separate data into the posterior of all data, whatever their labels."""
     posteriors = files_to_merge(posteriors)
     check_output(output, *posteriors)
+    kept = site_to_predict_at(weights_of, posteriors, options)
     if any(map(is_release, posteriors)):
         from decbayes.cli.commands.everyday._private_releases import merge_releases
 
@@ -247,7 +252,8 @@ def merge(
     options.check(display)
     work_on(device)
     strict = duplicates == "refuse" and not options.robust
-    received = Received(posteriors, read_once(posteriors, any_prior=bool(priors.given), copies_count=strict), output)
+    sent = read_once(posteriors, any_prior=bool(priors.given), copies_count=strict)
+    received = Received(posteriors, sent, output, kept)
     check_received_files(posteriors, received.posteriors, rules_given(rules))
     if (shared_round := together(received.sent)) is not None:
         check_options_of_round(options, priors, display)
@@ -258,11 +264,12 @@ def merge(
 
 @dataclass(frozen=True)
 class Received:
-    """The files of all sites, and where to write their merge."""
+    """The files of all sites, where to write their merge, and the site whose weights it gets, if not those of all."""
 
     paths: list[Path]
     sent: Mapping[str, Sent]
     output: Path
+    weights_of: int | None = None
 
     @property
     def posteriors(self) -> list[Posterior]:
@@ -340,7 +347,8 @@ def write_merge(
     """Write the merge with its remarks, and print what was asked for."""
     names, rows = received.names, received.rows
     remarks = ordered([*quick_remarks(alignment, names), *received.overlap_remarks])
-    merged = replace(alignment.merged(), remarks=remarks)
+    site = received.weights_of
+    merged = replace(alignment.merged() if site is None else alignment.at_site(site), remarks=remarks)
     received.write(merged, **support_note(alignment, names))
     length = document_length(rows, alignment) if display.requested else None
     display.present(alignment, merged, names, overlaps, solver, length)
@@ -357,6 +365,17 @@ def files_to_merge(paths: list[Path]) -> list[Path]:
 
         return releases_in(folder)
     return last_complete_round(folder)
+
+
+def site_to_predict_at(path: Path | None, files: Sequence[Path], options: Aligning) -> int | None:
+    """The place of the site among the files whose weights the merge gets."""
+    if path is None:
+        return None
+    if options.naive or options.robust or any(map(is_release, files)):
+        raise WrongArgument("--weights-of does not go with --naive, --robust or private releases.")
+    if path not in files:
+        raise WrongArgument(f"--weights-of must name one of the files that are merged: {path} is not among them.")
+    return files.index(path)
 
 
 def check_options_of_round(options: Aligning, priors: TopicPriors, display: Display) -> None:

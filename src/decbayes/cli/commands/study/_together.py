@@ -164,7 +164,8 @@ def about_intervals(study: Study, sites: Sequence[str]) -> Iterator[str]:
     if not calibratable(merged):
         return
     if not parts:
-        yield f"Intervals are often too narrow. To calibrate them: {how}."
+        yield "Intervals are too narrow where components overlap: half of the 90 % intervals may miss the truth there."
+        yield f"To calibrate them: {how}."
     elif missing := [name for name in sites if name not in parts]:
         yield f"Intervals are not calibrated yet: the sums of {', '.join(missing)} are missing."
     else:
