@@ -14,9 +14,9 @@ other codes). What is true is measured on held-out data of each site, or known f
 
     python benchmarks/remarks.py --clusters 40
 
-Three clusters with shares of 50, 30 and 20 % at all sites: how often "unlike shares" is said if they overlap (five sites
-of 60 rows), and which sites are named as alone if the first has other units (four to eight sites of 120 rows, clusters
-eight standard deviations apart), also with outliers (2 % of the rows, twenty times as far) or skewed clusters.
+Three clusters with shares of 50, 30 and 20 % at all sites: how often "unlike shares" is said if they overlap (five
+sites of 60 rows), and which sites are named as alone if the first has other units (four to eight sites of 120 rows,
+clusters eight standard deviations apart), also with outliers (2 % of the rows, twenty times as far) or skewed clusters.
 """
 
 import argparse

@@ -111,6 +111,23 @@ def test_options_that_make_no_sense_are_refused(run, sites, options, message):
     assert not (sites / "m.posterior").exists()
 
 
+def test_a_merge_keeps_the_weights_of_one_site_to_predict_there(run, sites):
+    for name in "ab":
+        assert run(f"fit mixture {name}.csv --components 2 --columns x,y -o {name}.posterior")[0] == 0
+    assert run("merge a.posterior b.posterior -o there.posterior --weights-of b.posterior")[0] == 0
+    alignment = db.align([db.load(sites / f"{name}.posterior") for name in "ab"])
+    there = db.load(sites / "there.posterior")
+    assert there == alignment.at_site(1)
+    assert there != alignment.merged()
+    for options, message in (
+        ("--weights-of c.posterior", "not among them"),
+        ("--weights-of b.posterior --robust", "--robust"),
+    ):
+        status, _, errors = run(f"merge a.posterior b.posterior -o no.posterior {options}")
+        assert (status > 0, message in errors) == (True, True)
+    assert not (sites / "no.posterior").exists()
+
+
 def test_two_sites_fit_merge_show_and_score(run, sites):
     fit = "--columns x,y -o"
     assert run(f"fit mixture a.csv --components 2 {fit} a.posterior")[0] == 0

@@ -7,7 +7,7 @@ from scipy.optimize import linprog
 import decbayes as db
 from decbayes.disclosure import Rules, guarded
 from decbayes.errors import InvalidData, NotDisclosed
-from decbayes.models.sequences.rare_moves import covered, hidden, shared_out, table_of
+from decbayes.models.sequences.rare_moves import covered, hidden, remedy, shared_out, table_of
 
 RULES = Rules()
 
@@ -147,3 +147,14 @@ def test_preview_stops_a_file_from_which_rare_moves_can_be_read(rng):
     safe = guarded(model, posterior, data, RULES).posterior
     told = {each.topic: each for each in db.disclosure.preview(safe, data).statements}
     assert told["rare moves"].severity == "fine"
+
+
+@pytest.mark.parametrize("states", [1, 2])
+def test_nobody_is_asked_for_fewer_states_where_too_few_persons_move_at_all(states, rng):
+    """Thirty sequences of one step and three of a hundred: no number of states hides who moved."""
+    data = [rng.normal(size=(1, 1)) for _ in range(30)] + [rng.normal(size=(100, 1)) for _ in range(3)]
+    model = db.HiddenMarkov(states, columns={"x": db.columns.Gaussian(0, 5)})
+    with pytest.raises(NotDisclosed, match=r"more than one step: 3\. Fit classes instead") as raised:
+        guarded(model, model.fit(data, rng=rng).posterior, data, RULES)
+    assert "fewer states" not in str(raised.value)
+    assert remedy(5, 5) == "Fit fewer states"

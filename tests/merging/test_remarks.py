@@ -219,7 +219,9 @@ def test_outliers_do_not_hide_which_site_has_other_units(seed):
 
 def sites_alone(shared, count):
     """The sites that a merge names because of other units."""
-    texts = [remark.what for remark in separate(shared.parts.evidence, list(map(str, range(count))), shared.parts.alike)]
+    texts = [
+        remark.what for remark in separate(shared.parts.evidence, list(map(str, range(count))), shared.parts.alike)
+    ]
     return {site for site in range(count) for text in texts if f" {site} (" in text or f" {site}." in text}
 
 
@@ -243,7 +245,10 @@ def test_the_unit_of_few_data_is_said(rng):
     vocabulary = tuple("abcdefghijkl")
     model = db.LatentDirichletAllocation(2, vocabulary)
     topics = [model.fit(rng.poisson(0.2, size=(4, 12)), rng=rng).posterior for _ in range(2)]
-    for sites, unit in ((topics, "occurrences of words"), ([fitted([-10.0, 10.0], rng, 6) for _ in range(3)], "observations")):
+    for sites, unit in (
+        (topics, "occurrences of words"),
+        ([fitted([-10.0, 10.0], rng, 6) for _ in range(3)], "observations"),
+    ):
         (remark,) = [remark for remark in db.merging.remarks(db.align(sites)) if remark.kind == "small sites"]
         assert f" {unit} per parameter" in remark.rests_on
 

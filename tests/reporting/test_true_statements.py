@@ -9,8 +9,9 @@ import pytest
 
 import decbayes as db
 from decbayes.calibrated import Calibration
-from decbayes.cli.commands.everyday._explanation import proven_matches
-from decbayes.reporting.reports import page
+from decbayes.cli.commands.everyday._explanation import close_calls, margin_cell, match_margins, proven_matches
+from decbayes.cli.shared.posterior_files import supporters
+from decbayes.reporting.reports import intervals_text, page
 from decbayes.views import Findings, view_of
 from decbayes.views.answers import answer
 
@@ -190,3 +191,45 @@ def test_components_that_share_a_slot_are_counted_one_by_one(rng):
     assert np.isfinite(sureness.values).sum() == 4
     assert sureness.matches == 5
     assert int(sureness.close.sum()) <= sureness.close_calls <= 5
+
+
+def test_a_state_alone_in_its_slot_is_no_match_and_all_lines_count_the_same_matches(rng):
+    model = db.HiddenMarkov(states=3, columns={"x": db.columns.Gaussian(0, 10)})
+
+    def sequences(levels):
+        return [rng.normal(np.repeat(rng.choice(levels, size=6), 5))[:, None] for _ in range(20)]
+
+    sites = [model.fit(sequences(levels), rng=rng).posterior for levels in ([-20.0, 0.0, 20.0], [-20.0, 0.0])]
+    alignment = db.align(sites)
+    (coupled,) = alignment.structure.symmetry
+    line, _ = proven_matches(alignment, coupled)
+    assert close_calls(alignment, coupled) == "0 of 4 matches"
+    assert line.endswith(" of 4 matches")
+    margins, _ = match_margins(alignment, coupled)
+    texts = [str(margin_cell((component,), margins)) for component in range(3)]
+    assert sum("(alone)" in text for text in texts) == 1
+    assert not any("(0.0)" in text for text in texts)
+
+
+def test_a_site_without_an_observation_in_a_slot_does_not_support_it():
+    found = supporters(np.array([200.0, 0.2, 0.6]), ["a", "b", "c"])
+    assert (found["sites"], found["most"]) == (2, [["a", 200], ["c", 1]])
+
+
+def test_intervals_are_said_to_be_too_narrow_where_components_overlap(as_shipped, rng):
+    columns = {"x": db.columns.Gaussian(0, 5), "y": db.columns.Gaussian(0, 5)}
+    model = db.LatentClasses(2, columns=columns)
+    shards = [rng.normal(np.resize([[-3.0], [3.0]], (60, 1)), size=(60, 2)) for _ in range(3)]
+    findings = Findings(db.align([model.fit(shard, rng=rng).posterior for shard in shards]), ("a", "b", "c"))
+    assert "where classes overlap: half of them may miss there, unless calibrated" in str(answer(findings))
+    assert "where classes overlap: half of the 90% intervals may miss the truth there" in intervals_text(findings)
+
+
+def test_an_empty_component_is_described_as_one_without_data(rng):
+    columns = {"x": db.columns.Gaussian(0, 5)}
+    for model in (db.LatentClasses(2, columns=columns), db.HiddenMarkov(2, columns=columns)):
+        data = rng.normal(size=(40, 1)) if isinstance(model, db.LatentClasses) else [rng.normal(size=(40, 1))]
+        full = [row["stands out by"] for row in model.describe(model.fit(data, rng=rng).posterior)]
+        assert any(text != ("no data",) for text in full)
+        empty = [row["stands out by"] for row in model.describe(db.Posterior.of_prior(model.structure))]
+        assert empty == [("no data",)] * 2

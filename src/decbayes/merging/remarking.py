@@ -17,8 +17,8 @@ from decbayes.structure import CoupledSet, Structure
 
 # A site stands alone if more than this share of its evidence is in slots that no other site supports.
 ALONE = 0.5
-# Another site supports a slot if it has there this part of the site's share, or this share of its own data: a few outliers
-# do not. Sites have something in common if this share of their data is.
+# Another site supports a slot if it has there SUPPORTED of the site's share, or FEW of its own data: a few outliers do
+# not. Sites have something in common if COMMON of their data is.
 SUPPORTED, FEW, COMMON = 0.2, 0.07, 0.03
 # Warn if sites alone predict their data better by more than this, in nats per observation.
 CLEAR_GAIN = 0.05

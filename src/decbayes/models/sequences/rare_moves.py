@@ -78,8 +78,8 @@ def remedy(moving: float, least: float) -> str:
     if moving >= least:
         return "Fit fewer states"
     return (
-        f"Persons with a sequence of more than one step: {moving:g}. Fit classes instead, which take each row by itself, "
-        f"or wait until there are {least:g} such persons"
+        f"Persons with a sequence of more than one step: {moving:g}. Fit classes instead, which take each row by "
+        f"itself, or wait until there are {least:g} such persons"
     )
 
 
