@@ -187,8 +187,8 @@ def merges() -> Figure:
 
 
 def statements() -> Figure:
-    figure, axes = axes_of(height=3.2)
     table = [row for row in rows("statements", "| equal sites |") if "(" in row[2]]
+    figure, axes = axes_of(height=0.2 * len(table))
     values = [number(row[2]) for row in table]
     errors = [float(re.findall(r"\((.*?)\)", row[2])[0]) for row in table]
     labels = [row[0].partition(" (")[0] for row in table]
