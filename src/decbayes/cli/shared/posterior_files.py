@@ -13,8 +13,7 @@ from decbayes.errors import InvalidFile, NothingToMerge, StructureMismatch
 from decbayes.families import Array
 from decbayes.files import load_note
 from decbayes.merging.base.compatibility import alike, check_different, same_columns, why
-from decbayes.merging.base.components import group_evidence
-from decbayes.merging.base.components import LEAST_EVIDENCE
+from decbayes.merging.base.components import LEAST_EVIDENCE, group_evidence
 from decbayes.models.core.registry import MODELS
 from decbayes.posterior import Posterior
 from decbayes.structure import Structure

@@ -11,8 +11,6 @@ from scipy.special import softmax
 
 from decbayes.base.arguments import check_whole
 from decbayes.columns import Gaussian, Poisson, decoded
-from decbayes.families import Array
-from decbayes.columns import Gaussian, decoded
 from decbayes.families import Array, dense
 from decbayes.models.core.ascent import Ascent
 from decbayes.models.core.model import Columns as Names
