@@ -1,6 +1,6 @@
 """How often the look at groups is right: colluding sites that no single flag finds, and honest sites of every kind.
 
-    python benchmarks/groups.py [--seeds 5] [--quick] [--kinds known diagonal classes topics regression]
+    python benchmarks/groups.py [--seeds 5] [--first 0] [--quick] [--kinds known diagonal classes topics regression]
 
 Ten sites, merged into as many slots as a site has components, as charters do.
 Of the faulty ones three put the same wrong component in the place of their largest ("colluding"), with as
@@ -83,6 +83,7 @@ def run(kind: str, setting: str, seed: int) -> dict[str, Any] | None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--kinds", nargs="*", choices=[*KINDS], default=[*KINDS])
     parser.add_argument("--quick", action="store_true", help="one seed, clusters and regressions only")
     options = parser.parse_args()
@@ -91,10 +92,10 @@ def main() -> None:
     warnings.simplefilter("ignore")
     heads = ("moved", "single", "warned", "named", "right", "share", "s")
     print(f"{'':34}" + "".join(f"{head:>9}" for head in heads))
-    results = {}
+    results, seeds = {}, range(options.first, options.first + options.seeds)
     for kind in options.kinds:
         for setting in (*HONEST, *ATTACKS):
-            runs = [found for seed in range(options.seeds) if (found := run(kind, setting, seed)) is not None]
+            runs = [found for seed in seeds if (found := run(kind, setting, seed)) is not None]
             if not runs:
                 continue
             row = {key: float(np.mean([one[key] for one in runs])) for key in ("single", "warned", "named", "share")}
@@ -104,7 +105,7 @@ def main() -> None:
             row["s"] = float(np.mean([one["seconds"] for one in runs]))
             results[f"{kind}, {setting}"] = {name: round(value, 3) for name, value in row.items()}
             print(f"{kind + ', ' + setting:34}" + "".join(f"{row[head]:9.2f}" for head in heads), flush=True)
-    print(json.dumps({"benchmark": "groups", "seeds": options.seeds, "results": results}))
+    print(json.dumps({"benchmark": "groups", "seeds": [*seeds], "results": results}))
 
 
 if __name__ == "__main__":

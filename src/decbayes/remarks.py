@@ -3,7 +3,7 @@
 import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Literal, overload
 
@@ -21,6 +21,9 @@ RULES = "disclosure rules"
 """The kind of remark that says what disclosure rules changed."""
 # Changes by disclosure rules that are shown of one site.
 MOST_CHANGES = 5
+# Advice on what a site sends first; and the kind of remark in which a merge says how far it is from one fit.
+ROUND = "One broadcast is rough here: take one round first (decbayes refine, db.refine)."
+ONE_BROADCAST = "one broadcast"
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,24 @@ class Later(Sequence[Remark]):
 def ordered(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
     """Each remark once, warnings first."""
     return tuple(sorted(dict.fromkeys(remarks), key=lambda remark: not remark.is_warning))
+
+
+def without_advice_to_refine(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
+    return tuple(replace(remark, advice="") if remark.advice == ROUND else remark for remark in remarks)
+
+
+def with_measured_distance(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
+    """The remarks on a merge, without the sites' guesses about one broadcast if one remark says how far off it is."""
+    given = tuple(remarks)
+    measured = any(remark.kind == ONE_BROADCAST for remark in given)
+    return without_advice_to_refine(given) if measured else given
+
+
+def after_refit(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
+    """The remarks on a refit: doubts about first broadcasts are settled, and become notes on the data."""
+    return tuple(
+        replace(remark, advice="", severity="note") if remark.advice == ROUND else remark for remark in remarks
+    )
 
 
 def warnings_in(remarks: Iterable[Remark]) -> tuple[Remark, ...]:

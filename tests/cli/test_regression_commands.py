@@ -692,3 +692,76 @@ def test_rounds_by_files_of_counts_are_those_of_one_process_where_a_site_lacks_l
     frames = [model.read(tmp_path / f"{site}.csv") for site in sites]
     expected = db.refine(model, frames, fits, rounds=2, schedule="parallel").merged
     assert db.load("m.posterior") == expected
+
+
+def test_options_for_components_are_refused_for_regressions(run, clinics):
+    files = fitted(run, "visits~age", "a", "c")
+    for option in ("--components 3", "--solver matching"):
+        status, _, said = run(f"merge {files} {option} -o m.posterior")
+        assert status
+        assert "has no components to align: leave out --" in said
+    status, _, said = run("fit poisson-regression a.csv --formula visits~age --restarts 5 -o x.posterior")
+    assert status
+    assert "leave out --restarts" in said
+
+
+def test_files_of_a_round_are_said_to_be_beyond_a_robust_merge_and_no_report_advises_one(run, clinics):
+    (clinics / "shared").mkdir()
+    for name in fitted(run, "visits~age", "a", "b", "c", "d").split():
+        (clinics / name).rename(clinics / "shared" / name)
+    for name in "abcd":
+        assert run(f"refine {name}.csv --folder shared --site {name}")[0] == 0
+    status, _, said = run("merge shared --robust -o m.posterior")
+    assert status
+    assert "remove the files of sites that it leaves out from the folder, then take rounds" in said
+    merged = run("merge shared -o m.posterior")[2]
+    assert "Posteriors of round 1." in merged
+    run("report shared -o r.html")
+    assert "A robust merge (--robust)" not in (clinics / "r.html").read_text()
+    run("report shared/a.posterior shared/b.posterior shared/c.posterior shared/d.posterior -o f.html")
+    assert "A robust merge (--robust)" in (clinics / "f.html").read_text()
+
+
+def test_a_merge_tells_how_many_persons_are_behind_it(run, tmp_path):
+    rng = np.random.default_rng(6)
+    for name in "ab":
+        rows = zip(np.repeat(np.arange(30), 4), rng.normal(50, 9, 120).round(1), rng.poisson(3.0, 120), strict=True)
+        (tmp_path / f"{name}.csv").write_text("person,age,visits\n" + "".join(f"p{p},{a},{v}\n" for p, a, v in rows))
+    run("fit poisson-regression a.csv --formula visits~age --person person -o a.posterior")
+    run("fit poisson-regression b.csv --like a.posterior --person person -o b.posterior")
+    said = run("merge a.posterior b.posterior -o m.posterior")[2]
+    assert "240 observations of 60 persons" in said
+    assert "from 240 observations of 60 persons" in run("show m.posterior")[1]
+
+
+def test_only_terms_that_differ_by_themselves_are_named(run, tmp_path, monkeypatch):
+    """A sixth clinic with the opposite slope: the intercept differs by chance only."""
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(5)
+    for number in range(6):
+        age = rng.normal(60, 10, 300).round()
+        died = rng.random(300) < 1 / (1 + np.exp(0.5 - (0.05 if number < 5 else -0.08) * (age - 60)))
+        rows = "".join(f"{a},{'yes' if d else 'no'}\n" for a, d in zip(age, died, strict=True))
+        (tmp_path / f"s{number}.csv").write_text("age,died\n" + rows)
+    run("fit logistic-regression s0.csv --formula died~age -o s0.posterior")
+    for number in range(1, 6):
+        run(f"fit logistic-regression s{number}.csv --like s0.posterior -o s{number}.posterior")
+    _, shown, said = run(f"merge {' '.join(f's{number}.posterior' for number in range(6))} --explain -o m.posterior")
+    named = said.partition("Sites differ by more than chance in ")[2].partition(":")[0]
+    assert named.startswith("age (")
+    times = [float(text.split(" ×")[0]) for text in named.split("(")[1:]]
+    assert times == sorted(times, reverse=True)
+    assert min(times) >= 1.5
+    assert f"explained by {', '.join(part.split(' (')[0] for part in named.split(', '))}" in " ".join(shown.split())
+
+
+def test_the_lead_of_a_report_says_that_data_count_twice(run, clinics):
+    head, *rows = (clinics / "a.csv").read_text().splitlines()
+    (clinics / "e.csv").write_text("\n".join([head, *rows[::-1]]) + "\n")
+    files = fitted(run, "visits~age", "a", "c", "d", "e")
+    said = run(f"merge {files} -o m.posterior")[2]
+    assert "Their statistics are the same." in said
+    run(f"report {files} -o r.html")
+    text = " ".join((clinics / "r.html").read_text().split())
+    assert "a, e seem to hold the same data, which count more than once" in text
+    assert "No site stands out" not in text

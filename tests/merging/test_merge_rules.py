@@ -262,7 +262,7 @@ def test_joined_components_are_told_with_what_they_bring():
 
 
 def test_slots_are_known_that_hold_more_than_a_little():
-    """Of a thousand observations; and distances are in a slot's own deviations, rivals those of its set."""
+    """Of a thousand observations; and distances are in a slot's own deviations."""
     model = db.GaussianMixture(3, 1, variance=4.0, prior_variance=1e6)
     counts = [600, 399, 1]
     rows = np.repeat([[-50.0], [0.0], [50.0]], counts, axis=0)
@@ -270,5 +270,5 @@ def test_slots_are_known_that_hold_more_than_a_little():
     slots = SlotValues(posterior)
     assert slots.known == [count > LITTLE * 1000 for count in counts]
     for slot, count in enumerate(counts):
-        assert slots.rivals(slot) == range(3)
+        assert slots.moved(slot, slots) == (0.0, 0.0)
         assert slots.distance(slot, slots.means[slot] + 3.0) == pytest.approx(3.0 / np.sqrt(4.0 / count), rel=1e-3)

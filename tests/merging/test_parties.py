@@ -31,7 +31,7 @@ def cluster_sites(rng, *, liars=0, claim=1.0):
 
 
 def test_a_change_is_the_distance_between_the_merges_with_and_without_the_group():
-    """By hand: the mean of all against the mean without the group, in the deviations of the latter."""
+    """By hand: the mean of all against the mean without the group, in the larger deviation, that of the latter."""
     means = [0.0, 0.1, -0.1, 0.05, 0.0, 0.1, 0.0, 6.0, 6.1]
     found = db.merging.parties(db.align(mean_sites(means)))
     group = found.groups[0]
@@ -70,7 +70,7 @@ def test_candidates_are_who_alone_support_a_slot_and_the_largest(monkeypatch):
 
 @pytest.mark.parametrize(("change", "usual", "out"), [(5.1, 2.5, True), (5.1, 2.6, False), (4.9, 0.0, False)])
 def test_a_group_stands_out_with_over_five_deviations_and_twice_what_others_move(change, usual, out):
-    assert db.merging.Party((0, 1), 0.5, change, usual).stands_out == out
+    assert db.merging.Party((0, 1), 0.5, 100.0, usual, clear=change).stands_out == out
 
 
 def test_groups_are_left_out_where_all_sites_have_few_numbers(monkeypatch):
@@ -92,7 +92,9 @@ def test_honest_sites_give_no_warning(rng):
 def test_a_lie_with_a_slot_of_its_own_moves_nothing_and_is_no_warning(rng):
     """Where a merge may have more slots than a site has components, what liars claim takes no slot from others."""
     alignment = db.align(cluster_sites(rng, liars=3, claim=4.0), components=4)
-    assert db.merging.parties(alignment).change < 3.0
+    found = db.merging.parties(alignment)
+    assert found.change < 5.0
+    assert found.remarks() == ()
 
 
 def test_numbers_of_sites_follow_their_order(rng):
@@ -105,6 +107,41 @@ def test_a_merge_that_depends_on_everybody_is_unsteady_and_names_nobody():
     found = db.merging.parties(db.align(mean_sites([0.0, 20.0, 40.0, 60.0, 80.0, 100.0])))
     (remark,) = found.remarks()
     assert (remark.kind, found.outstanding) == ("unsteady", ())
+
+
+def coefficients_of(model, posterior):
+    return np.array([(row["mean"], row["deviation"]) for row in model.coefficients(posterior)]).T
+
+
+def test_a_change_is_the_largest_movement_of_any_shown_coefficient_without_any_site(rng):
+    """A sixth hospital with the opposite slope: one coefficient of three moves, and no other site goes with it."""
+    columns = {"ill": "yes/no", "age": db.columns.Gaussian(60.0, 10.0), "dose": "real"}
+    model = db.LogisticRegression("ill", columns=columns)
+    sites = []
+    for slope in [0.05] * 5 + [-0.08]:
+        age, dose = rng.normal(60, 10, 600), rng.normal(size=600)
+        ill = rng.random(600) < 1 / (1 + np.exp(0.5 - slope * (age - 60) - 0.5 * dose))
+        sites.append(model.fit_site({"ill": ill, "age": age, "dose": dose}).posterior)
+    found = db.merging.parties(db.align(sites))
+    means, deviations = coefficients_of(model, db.align(sites).merged())
+    without, _ = coefficients_of(model, db.align(sites[:5]).merged())
+    assert found.groups[0].sites == (5,)
+    assert found.change == pytest.approx(np.max(np.abs(means - without) / deviations), rel=1e-9)
+    assert found.change > 5.0
+    assert {(site,) for site in range(6)} <= {group.sites for group in found.groups}
+    (remark,) = found.remarks([f"s{site}" for site in range(6)])
+    assert str(remark).startswith("Without s5 (1 of 6 sites) the merge changes by")
+
+
+def test_a_site_with_nearly_all_data_moves_the_merge_far_by_chance_which_is_no_warning(rng):
+    model = db.LinearRegression("y", columns={"y": "real", "x": "real"})
+    sites = []
+    for rows in [20_000, *[20] * 7]:
+        x = rng.normal(size=rows)
+        sites.append(model.fit_site({"x": x, "y": x + rng.normal(size=rows)}).posterior)
+    found = db.merging.parties(db.align(sites))
+    assert found.change > 5.0
+    assert found.remarks() == ()
 
 
 def test_few_sites_have_no_groups():

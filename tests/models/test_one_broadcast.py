@@ -7,6 +7,7 @@ import pytest
 
 import decbayes as db
 from decbayes.cli.shared.unfinished import Unfinished, fit_or_resume
+from decbayes.merging.robust.robust import counted_of
 from decbayes.models.core.ascent import FitInterrupted
 from decbayes.models.regressions.messages.doubts import of_values
 from decbayes.models.regressions.messages.first_broadcasts import FirstBroadcasts
@@ -429,3 +430,59 @@ def test_first_broadcasts_are_marked_as_in_files_that_have_been_sent(rng):
     sent = marked(Quadratic(given, np.eye(4)), 5).shift
     np.testing.assert_allclose(sent * 2.0**14 % 1.0, [406 / 1024] * 3 + [0.0])
     np.testing.assert_allclose(sent, given, atol=2.0**-14)
+
+
+def test_a_refit_still_says_that_counts_vary(rng):
+    """Doubts about the data and the model outlive rounds; those about one broadcast do not."""
+    model = model_of_counts()
+    frames = [counts(rng, 200, extra=0.8) for _ in range(3)]
+    sent = [model.fit_site(frame).posterior for frame in frames]
+    with pytest.warns(db.errors.MergeWarning):
+        refined = db.refine(model, frames, sent, rounds=1, rng=rng)
+    kinds = [{remark.kind for remark in posterior.remarks} for posterior in refined.posteriors]
+    assert all("overdispersion" in site for site in kinds)
+    assert "overdispersion" in {remark.kind for remark in refined.merged.remarks}
+
+
+def test_after_a_round_a_single_outcome_is_a_note_without_advice_to_take_one(rng):
+    frames = [yes_or_no(rng, 60, 0.0) for _ in range(3)] + [yes_or_no(rng, 60, 20.0)]
+    model = db.LogisticRegression("y", columns={"y": "yes/no", "x": "real"})
+    refined = db.refine(model, frames, [model.fit_site(frame).posterior for frame in frames], rounds=1, rng=rng)
+    (remark,) = refined.posteriors[-1].remarks
+    assert (remark.kind, remark.severity, remark.advice) == ("single outcome", "note", "")
+
+
+def test_a_merge_that_knows_its_distance_repeats_no_guess_about_it(rng):
+    frames = [yes_or_no(rng, 200, 0.0) for _ in range(4)] + [yes_or_no(rng, 20, 20.0)]
+    model = db.LogisticRegression("y", columns={"y": "yes/no", "x": "real"})
+    sent = [model.fit_site(frame).posterior for frame in frames]
+    said = {remark.kind: str(remark) for remark in db.merging.remarks(db.align(sent))}
+    assert "probably within" in said["one broadcast"]
+    assert "One broadcast is rough" not in said["single outcome"]
+    assert "One broadcast is rough" in str(sent[-1].remarks[0])
+
+
+@pytest.mark.parametrize(("weak", "said"), [(False, "one fit of the rows that count"), (True, "")])
+def test_a_robust_merge_speaks_of_the_rows_that_count_and_advises_no_round(rng, weak, said, monkeypatch):
+    frames = [counts(rng, 150) for _ in range(6)]
+    model = model_of_counts()
+    odd = {**frames[5], "y": rng.poisson(np.exp(0.3 - 1.5 * frames[5]["x"]))}
+    sent = [model.fit_site(frame).posterior for frame in [*frames[:5], odd]]
+    if weak:
+        monkeypatch.setattr("decbayes.merging.robust.robust.counted_of", lambda counts, given: "in part")
+    merge = db.merging.robust_merge(sent)
+    assert merge.sites[5].flagged
+    (distance_said,) = [str(one) for one in merge.remarks() if one.kind == "one broadcast"] or [""]
+    assert said in distance_said
+    assert bool(distance_said) is not weak
+    assert "round" not in distance_said
+    (site,) = [remark for remark in merge.remarks() if remark.kind == "site hardly counts"]
+    assert "restarts" not in site.advice
+    assert "Rounds (refine) count it again" in site.advice
+
+
+@pytest.mark.parametrize(
+    ("counts_of_sites", "given", "expected"), [([1.0, 1.0], 2, "all"), ([1.0], 2, "some"), ([1.0, 0.65], 3, "in part")]
+)
+def test_what_counts_is_all_some_or_a_part(counts_of_sites, given, expected):
+    assert counted_of(counts_of_sites, given) == expected

@@ -25,6 +25,12 @@ def advice_on(alignment: Any, names: Sequence[str]) -> Iterator[Any]:
     return advice
 
 
+def estimates_of(posterior: Any) -> Sequence[Any]:
+    """The coefficients of a posterior as they are shown, in the units of the data; empty for models without any."""
+    estimates: Sequence[Any] = import_module("decbayes.views.view").view_of(posterior.structure).estimates(posterior)
+    return estimates
+
+
 def text_of(posterior: Any) -> str:
     """A posterior as a few lines of text."""
     text: str = import_module("decbayes.views.text_summary").text_of(posterior)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from types import MappingProxyType
+from typing import Literal
 
 from decbayes.base.display import Displayed, advice_on
 from decbayes.errors import StructureMismatch
@@ -23,10 +24,11 @@ from decbayes.merging.base.products import (
 from decbayes.merging.grouping.shared import Shared, shared_components
 from decbayes.merging.remarking import are_budgets, remarks_on, site_names, warnings_of_topics, weight_factors
 from decbayes.posterior import EXACT, Posterior
-from decbayes.remarks import Later, Remark, lines, ordered, warnings_in
+from decbayes.remarks import Later, Remark, lines, ordered, warnings_in, with_measured_distance
 from decbayes.structure import CoupledSet, Permutation, Structure, is_permutation
 
 Assignments = tuple[SiteSlots, ...]
+Counted = Literal["all", "some", "in part"]
 
 # With more sites than this, remarks are computed only on request, because they take time.
 MOST_LOOKED_AT = 100
@@ -63,6 +65,7 @@ class Alignment(Displayed):
         sent: the posteriors as they were sent, if `posteriors` are first broadcasts of a regression, moved to their
             common centre; else empty.
         rounds: the number of rounds that the posteriors took together; 0 if none, or unknown.
+        counted: what a robust merge counts: "all" sites, only "some" of them, or some only "in part".
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
@@ -87,6 +90,7 @@ class Alignment(Displayed):
     decided: Decided = field(default="given", repr=False)
     sent: Sequence[Posterior] = field(default=(), repr=False)
     rounds: int = field(default=0, repr=False)
+    counted: Counted = field(default="all", repr=False)
 
     def __post_init__(self) -> None:
         check_assignments(self.assignments, len(self.posteriors), self.structure)
@@ -142,10 +146,11 @@ class Alignment(Displayed):
         return tuple(self.in_slots(site) for site in range(len(self.posteriors)))
 
     def in_slots(self, site: int) -> Posterior:
-        """One posterior with its components in the common slots."""
+        """One posterior with its components in the common slots; remarks that may name components are left out."""
         sums = AssignedSums(self.structure)
         sums.add(self.posteriors[site], self.assignments[site], site, self.divisions)
-        return Posterior(self.structure, sums.contributions())
+        remarks = () if self.structure.symmetry else self.posteriors[site].remarks
+        return Posterior(self.structure, sums.contributions(), remarks=remarks)
 
     def without(self, site: int) -> Posterior:
         """The merge of all other posteriors in the same slots."""
@@ -217,7 +222,7 @@ def remarks(alignment: Alignment, names: Sequence[str] | None = None) -> tuple[R
     """
     named = names_of_sites(alignment, names)
     usual = remarks_on(alignment.posteriors, alignment.structure, alignment.shared(), named, alignment.decided)
-    return ordered([*usual, *advice_on(alignment, named)])
+    return ordered(with_measured_distance([*usual, *advice_on(alignment, named)]))
 
 
 def names_of_sites(alignment: Alignment, names: Sequence[str] | None) -> tuple[str, ...]:

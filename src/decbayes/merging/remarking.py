@@ -335,7 +335,21 @@ def of_sites(posteriors: Sequence[Posterior], names: Sequence[str]) -> Iterator[
 
 
 def same_data(posteriors: Sequence[Posterior], names: Sequence[str]) -> Iterator[Remark]:
-    """Sites with the same data, regardless of labels and starts.
+    """A warning about sites with the same data."""
+    copies = sorted(listed([names[site] for site in group]) for group in repeated_data(posteriors))
+    if copies:
+        yield Remark(
+            "counted twice",
+            f"The same data seem to count more than once: they are at {'; and at '.join(copies[:MOST_NAMED])}.",
+            "Keep one of them: intervals are too narrow otherwise.",
+            "Their components add up to the same sums of statistics."
+            if posteriors[0].structure.symmetry
+            else "Their statistics are the same.",
+        )
+
+
+def repeated_data(posteriors: Sequence[Posterior]) -> list[list[int]]:
+    """Groups of sites with the same data, regardless of labels and starts.
 
     A site's statistics, summed over components, are those of all its data, and do not depend on the fit. Equal sums
     occur by chance only if they consist of a few small numbers.
@@ -354,14 +368,7 @@ def same_data(posteriors: Sequence[Posterior], names: Sequence[str]) -> Iterator
             groups[-1].append(site)
         else:
             groups.append([site])
-    copies = sorted(listed([names[site] for site in group]) for group in groups if len(group) > 1)
-    if copies:
-        yield Remark(
-            "counted twice",
-            f"The same data seem to count more than once: they are at {'; and at '.join(copies[:MOST_NAMED])}.",
-            "Keep one of them: intervals are too narrow otherwise.",
-            "Their components add up to the same sums of statistics.",
-        )
+    return [[int(site) for site in group] for group in groups if len(group) > 1]
 
 
 def data_totals(posterior: Posterior) -> Array:

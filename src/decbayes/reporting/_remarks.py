@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from decbayes.merging.remarking import remarks_on
-from decbayes.remarks import Remark, ordered
+from decbayes.remarks import Remark, ordered, with_measured_distance
 from decbayes.structure import CoupledSet
 from decbayes.views import Findings
 from decbayes.views.comparison import changes_in
@@ -13,10 +13,8 @@ from decbayes.views.values import count_of, first_few, number, plural
 
 MOST_NAMED = 5  # sites that stand out
 SOME_WRONG = 1.0  # matches that are expected to be wrong
-ASK = (
-    "It may be right, or have seen something else: ask how its data were collected. "
-    "A robust merge (--robust) leaves out sites that clearly disagree with most others."
-)
+ASK = "It may be right, or have seen something else: ask how its data were collected."
+ROBUST = "A robust merge (--robust) leaves out sites that clearly disagree with most others."
 
 
 def checks(findings: Findings) -> str:
@@ -55,7 +53,7 @@ def remarks(findings: Findings) -> tuple[Remark, ...]:
     noticed += findings.view.advice(findings.alignment, findings.names)
     kinds = (single_site_remarks, difference_remarks, match_remarks, small_component_remarks)
     noticed += [remark for coupled in findings.sets for kind in kinds for remark in kind(findings, coupled)]
-    return ordered([*noticed, *lineage_remarks(findings)])
+    return ordered(with_measured_distance([*noticed, *lineage_remarks(findings)]))
 
 
 def merge_remarks(findings: Findings) -> tuple[Remark, ...]:
@@ -70,8 +68,9 @@ def influence_remarks(findings: Findings) -> Iterator[Remark]:
     """Sites with very large influence, and sites that disagree with the others; the strongest by name."""
     flags = {site: findings.influence.flags(site) for site in findings.sites if len(findings.sites) > 1}
     flagged = sorted((site for site in flags if flags[site]), key=lambda site: -findings.influence.against[site])
+    advice = ASK if findings.alignment.decided == "rounds" else f"{ASK} {ROBUST}"  # it cannot judge files of a round
     for site in flagged[:MOST_NAMED]:
-        yield Remark("stands out", f"{findings.names[site]} {' and '.join(flags[site])}.", ASK)
+        yield Remark("stands out", f"{findings.names[site]} {' and '.join(flags[site])}.", advice)
     if len(flagged) > MOST_NAMED:
         more = len(flagged) - MOST_NAMED
         what = f"{count_of(more, 'further site')} {'stands' if more == 1 else 'stand'} out."

@@ -206,7 +206,8 @@ class Round:
         left, why = slots_of(self.slots[0]), ""
         if left < before:
             why = f" {before} were joined into {left}: the bound of all sites' data is highest there."
-        return replace(alignment, reason=f"{OF_ROUND} {self.number}, in common slots.{why}", rounds=self.number)
+        where = ", in common slots" if alignment.structure.symmetry else ""
+        return replace(alignment, reason=f"{OF_ROUND} {self.number}{where}.{why}", rounds=self.number)
 
     @property
     def missing(self) -> int:

@@ -1,7 +1,7 @@
 """A site's updates; and epochs, in which the merged posterior of earlier data is the prior of new data."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -15,6 +15,7 @@ from decbayes.merging.base.compatibility import common_structure
 from decbayes.models.core.ascent import OnPass
 from decbayes.models.core.model import Model
 from decbayes.posterior import Posterior
+from decbayes.remarks import after_refit
 from decbayes.structure import Structure
 
 
@@ -145,6 +146,10 @@ class Update:
         return self.model.first_refit(data, cavity, merged) if first else (self.model, cavity)
 
     def _part_of_the_way(self, previous: Posterior, learned: Posterior) -> Posterior:
+        """The new contribution, with what the site's own fit said about its data: a refit depends on other sites."""
+        return replace(self._stepped(previous, learned), remarks=after_refit(previous.remarks))
+
+    def _stepped(self, previous: Posterior, learned: Posterior) -> Posterior:
         if self.damping == 1.0:
             return self.model.overstepped(previous, learned) if self.first else learned
         # A mix of two contributions is a valid contribution; their difference need not be.

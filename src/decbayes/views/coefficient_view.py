@@ -9,12 +9,12 @@ import numpy as np
 
 from decbayes.families import dense
 from decbayes.merging import Alignment
-from decbayes.merging.reading import Heterogeneity
+from decbayes.merging.reading import NOTABLE, Heterogeneity
 from decbayes.models.regressions.messages.doubts import TOO_NARROW
 from decbayes.models.regressions.varying.climb import FACTOR
 from decbayes.models.regressions.varying.variation import BETWEEN, WITHIN
 from decbayes.posterior import EXACT, Posterior
-from decbayes.remarks import Remark
+from decbayes.remarks import ONE_BROADCAST, Remark
 from decbayes.structure import CoupledSet
 from decbayes.views.values import Curve, Difference, Estimate, Row, value_text
 from decbayes.views.view import LEVEL, TOP, View
@@ -128,7 +128,7 @@ class CoefficientView(View):
                 f"{where} seems to have {column} in another unit: it is far more certain about it than the others.",
                 "Compare the numbers; a single site in another unit decides the merged value.",
             )
-        yield from self._one_broadcast(alignment.sent)
+        yield from self._one_broadcast(alignment)
         yield from self._few_to_vary(alignment)
         varying = {self.model.table.design.labels[place] for place in self.model.table.places}
         notable = [term for term in self.differences(alignment) if term.notable and term.name not in varying]
@@ -176,20 +176,26 @@ class CoefficientView(View):
                 " ".join(advice),
             )
 
-    def _one_broadcast(self, posteriors: Sequence[Posterior]) -> Iterator[Remark]:
-        """The expected distance of a merge of first broadcasts from one fit of all rows, if it can be predicted."""
-        distances = self.model.forecast(posteriors) if posteriors else None
+    def _one_broadcast(self, alignment: Alignment) -> Iterator[Remark]:
+        """The expected distance of a merge of first broadcasts from one fit of the same rows, if it can be predicted.
+
+        After a robust merge, a round would count the sites again that are left out: it is not advised.
+        """
+        forecasts = alignment.sent and alignment.counted != "in part"
+        distances = self.model.forecast(alignment.sent) if forecasts else None
         if distances is None:
             return
+        some = alignment.counted == "some"
         largest, term = float(distances.max()), self.model.table.design.labels[int(distances.argmax())]
         rough = largest > ROUGH
         advice = "Take one round first: decbayes refine." if rough else "One round would bring it closer."
         within = max(TIMES_EXPECTED * largest, AT_LEAST)
-        where = f"{within:.2g} posterior standard deviations of one fit of all rows ({term})"
+        rows = "the rows that count" if some else "all rows"
+        where = f"{within:.2g} posterior standard deviations of one fit of {rows} ({term})"
         yield Remark(
-            "one broadcast",
+            ONE_BROADCAST,
             f"One broadcast: probably within {where}.",
-            advice,
+            "" if some else advice,
             severity="warning" if rough else "note",
         )
 
@@ -199,7 +205,8 @@ class CoefficientView(View):
         )
         rows = zip(self.model.table.design.labels, times, between * self.model.coefficient_units, strict=True)
         return [
-            Difference(name, float(t), float(b), place in heterogeneity.terms)
+            # Beside terms that vary, others may seem to: only those that differ by themselves are named.
+            Difference(name, float(t), float(b), place in heterogeneity.terms and bool(t > NOTABLE))
             for place, (name, t, b) in enumerate(rows)
         ]
 

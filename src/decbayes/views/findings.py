@@ -17,6 +17,7 @@ from decbayes.merging.base.coupled import reordered
 from decbayes.merging.base.lineage import as_components
 from decbayes.merging.grouping.shared import Shared
 from decbayes.merging.reading import CLOSE, DOUBTFUL, Heterogeneity, Influence, Parties
+from decbayes.merging.remarking import repeated_data
 from decbayes.models.topics.quality import CoOccurrence
 from decbayes.posterior import Posterior
 from decbayes.remarks import by_number
@@ -206,6 +207,8 @@ class Findings:
             ),
             ("has far more weight than the others", "have far more weight than the others"): flagged(influence.large),
         }
+        same = "seem to hold the same data, which count more than once"
+        reasons[same, same] = sorted(site for group in repeated_data(self.alignment.posteriors) for site in group)
         for site, column in self.view.other_units(self.alignment.posteriors):
             text = f"to have {column} in another unit than the others"
             reasons.setdefault((f"seems {text}", f"seem {text}"), []).append(site)

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from numpy.typing import NDArray
 
 from decbayes.cli.shared.common_options import model_input
-from decbayes.cli.shared.terminal import messages, plain
+from decbayes.cli.shared.terminal import messages, plain, plural
 from decbayes.disclosure import Rules
 from decbayes.disclosure.manifest import KEY, Manifest, manifest_in
 from decbayes.errors import InvalidFile, NotDisclosed, StructureMismatch
@@ -233,18 +233,32 @@ def check_received_files(paths: Sequence[Path], posteriors: Sequence[Posterior],
 
 
 def merged_manifest(paths: Sequence[Path], merged: Posterior) -> dict[str, Any]:
-    """The manifest of a merge: the sum of all rows, under the loosest of all rules."""
+    """The manifest of a merge for its file, if all files have one."""
+    manifest = summed_manifest(paths, merged)
+    return {} if manifest is None else {KEY: manifest.plain()}
+
+
+def summed_manifest(paths: Sequence[Path], merged: Posterior) -> Manifest | None:
+    """The manifest of a merge: the sum of all rows and persons, under the loosest of all rules."""
     manifests = [manifest for manifest in map(manifest_of, paths) if manifest is not None]
     if len(manifests) < len(paths):
-        return {}
+        return None
     rules = [manifest.rules for manifest in manifests if manifest.rules is not None]
     loosest = reduce(Rules.loosened, rules) if len(rules) == len(manifests) else None
     rows, persons = (sum(getattr(manifest, name) for manifest in manifests) for name in ("rows", "persons"))
     left_out: Counter[str] = Counter()
     for manifest in manifests:
         left_out.update(manifest.left_out or {})
-    summed = Manifest(merged.digest, manifests[0].model, loosest, rows=rows, persons=persons, left_out=left_out)
-    return {KEY: summed.plain()}
+    person = next((manifest.person for manifest in manifests if manifest.person), "")
+    return Manifest(
+        merged.digest, manifests[0].model, loosest, rows=rows, persons=persons, person=person, left_out=left_out
+    )
+
+
+def records_text(manifest: Manifest, record: str) -> str:
+    """The number of rows behind a file, and of persons if a column names them."""
+    persons = f" of {plural(manifest.persons, 'person')}" if manifest.person else ""
+    return f"{plural(manifest.rows, record)}{persons}"
 
 
 def persons_of(model: Model, files: Sequence[Path], column: str, **reading_options: Any) -> Persons:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from decbayes.merging.reading._confidence import confidence as confidence
     from decbayes.merging.reading._confidence import features as features
     from decbayes.merging.reading._heterogeneity import KNOWN as KNOWN
+    from decbayes.merging.reading._heterogeneity import NOTABLE as NOTABLE
     from decbayes.merging.reading._heterogeneity import RANK as RANK
     from decbayes.merging.reading._heterogeneity import RARELY as RARELY
     from decbayes.merging.reading._heterogeneity import Chance as Chance
@@ -48,8 +49,8 @@ else:
         __name__,
         {
             "._confidence": "DOUBTFUL Confidence Curve Reliability confidence features",
-            "._heterogeneity": "KNOWN RANK RARELY Chance Chances Coefficients Heterogeneity Spread of_coefficients "
-            "of_components ranks rows_of spread_of_components",
+            "._heterogeneity": "KNOWN NOTABLE RANK RARELY Chance Chances Coefficients Heterogeneity Spread "
+            "of_coefficients of_components ranks rows_of spread_of_components",
             "._influence": "DISAGREES Influence influence",
             "._margins": "CLOSE losses margins",
             "._parties": "Parties Party parties",

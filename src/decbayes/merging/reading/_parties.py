@@ -1,16 +1,18 @@
-"""Groups of sites that decide a merge together: reported only, nothing is excluded.
+"""Sites and groups of sites that decide a merge: reported only, nothing is excluded.
 
-Flags on single sites miss sites that agree on the same wrong thing, none of them large or alone. So candidate groups of
-up to a third of the sites are left out in turn, and the merge is repeated. A group that lies changes it by far more
-than other groups of its size. So does a group of honest sites with different data: the figures say where to look, not
-who is right.
+Flags on single sites miss sites that agree on the same wrong thing, none of them large or alone. So each site and
+candidate groups of up to a third of the sites are left out in turn, and the merge is repeated. A group that lies
+changes it by far more than other groups of its size. So does a group of honest sites with different data: the figures
+say where to look, not who is right.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
+from decbayes.base.display import estimates_of
 from decbayes.families import Array
 from decbayes.families.matrices import stored
 from decbayes.merging.aligning import align
@@ -20,12 +22,13 @@ from decbayes.merging.reading._influence import influence
 from decbayes.posterior import Posterior
 from decbayes.remarks import Remark
 
-# A merge depends on a group if leaving it out changes the merge by MUCH deviations. The group stands out if that is
-# also UNUSUAL times the change without other groups of its size; otherwise the merge is unstable, whoever is left out.
-MUCH, UNUSUAL = 5.0, 2.0
+# A merge depends on a group if leaving it out moves a parameter by MUCH deviations, and by CHANCE times what chance
+# would: without a group that holds nearly all data, any merge moves far. The group stands out if that is also UNUSUAL
+# times the change without other groups of its size; otherwise the merge is unstable, whoever is left out.
+MUCH, CHANCE, UNUSUAL = 5.0, 7.0, 2.0
 # With fewer sites, no group of two or more is less than half of them.
 FEWEST = 5
-# Groups that are left out in turn: those that might stand out, and others of their size for comparison.
+# Groups that are left out in turn, besides single sites: those that might stand out, and others for comparison.
 CANDIDATES, OTHERS = 4, 3
 # Larger merges, in numbers, are not repeated this often.
 MOST_NUMBERS = 1 << 20
@@ -33,6 +36,11 @@ MOST_NUMBERS = 1 << 20
 LITTLE = 0.02
 # A site supports a slot if at least this share of its evidence is there.
 SUPPORTS = 0.02
+
+Sites = tuple[int, ...]
+"""Numbers of sites."""
+Values = tuple[Array, Array]
+"""Means and deviations."""
 
 
 @dataclass(frozen=True)
@@ -42,22 +50,25 @@ class Party:
     Attributes:
         sites: their numbers.
         share: their share of all evidence.
-        change: how far the component that changes most moves without them, in its posterior deviations.
+        change: how far the parameter that changes most moves without them, in its posterior deviations in the merge;
+            parameters of components, in the larger of their deviations in both merges.
         usual: the largest such change without other groups of the same size.
+        clear: the change of those parameters that move by far more than chance would make them.
 
-    >>> db.merging.Party(sites=(0, 1, 2), share=0.6, change=190.0, usual=2.0).stands_out
+    >>> db.merging.Party(sites=(0, 1, 2), share=0.6, change=190.0, usual=2.0, clear=190.0).stands_out
     True
     """
 
-    sites: tuple[int, ...]
+    sites: Sites
     share: float
     change: float
     usual: float
+    clear: float
 
     @property
     def stands_out(self) -> bool:
         """Whether the merge depends on this group, and more than on other groups."""
-        return self.change > MUCH and self.change > UNUSUAL * self.usual
+        return self.clear > MUCH and self.clear > UNUSUAL * self.usual
 
 
 @dataclass(frozen=True)
@@ -68,17 +79,20 @@ class Parties:
         evidence: each site's evidence, relative to the median site's.
         largest: the number of sites in a third.
         share: the share of all evidence of the largest third of the sites.
-        groups: the groups that were left out, largest change first; empty if not computed.
+        groups: the sites and groups that were left out, largest change first; empty if not computed.
+        refined: whether the posteriors are of a round, which a robust merge cannot judge.
 
-    >>> found = db.merging.Parties(np.array([4.0, 1.0, 1.0]), 1, 0.67, (db.merging.Party((0,), 0.67, 190.0, 2.0),))
+    >>> alone = db.merging.Party((0,), 0.67, 190.0, 2.0, 190.0)
+    >>> found = db.merging.Parties(np.array([4.0, 1.0, 1.0]), 1, 0.67, (alone,))
     >>> print(*found.remarks(["a", "b", "c"]))  # doctest: +ELLIPSIS
-    Without a (1 of 3 sites) the merge changes by 190 posterior standard deviations. Without other groups of ...
+    Without a (1 of 3 sites) the merge changes by 190 posterior standard deviations. Without any other site ...
     """
 
     evidence: Array
     largest: int
     share: float
     groups: tuple[Party, ...]
+    refined: bool = False
 
     @property
     def change(self) -> float:
@@ -94,31 +108,38 @@ class Parties:
         """A warning about the group that the merge depends on most, or about a merge that depends on several."""
         sites = len(self.evidence)
         if self.outstanding:
-            return (remark_on(self.outstanding[0], sites, names),)
-        if self.change <= MUCH:
+            return (remark_on(self.outstanding[0], sites, names, self.refined),)
+        clear = max((group.clear for group in self.groups), default=0.0)
+        if clear <= MUCH:
             return ()
         return (
             Remark(
                 "unsteady",
                 f"The merge depends on which sites take part: without some group of up to {self.largest} of {sites} "
-                f"sites it changes by {self.change:,.0f} posterior standard deviations.",
-                f"{ROBUST[0].upper()}{ROBUST[1:]}, and see which sites it names.",
+                f"sites it changes by {clear:,.0f} posterior standard deviations.",
+                f"{ROBUST[self.refined]}, and see which sites it names.",
             ),
         )
 
 
-ROBUST = "merge with robust=True (`--robust`; in a charter `--rule robust=true`)"
+ROBUST = (
+    "Merge with robust=True (`--robust`; in a charter `--rule robust=true`)",
+    "Merge the sites' first files robustly (`--robust`)",
+)
+"""What to do about sites that may be wrong, before and after rounds."""
 
 
-def remark_on(group: Party, sites: int, names: Sequence[str] | None) -> Remark:
+def remark_on(group: Party, sites: int, names: Sequence[str] | None, refined: bool) -> Remark:
+    several = len(group.sites) > 1
+    who = "They may have seen something else, or be wrong together" if several else "It may have seen something else"
     members = [names[site] if names else f"site {site}" for site in group.sites]
     return Remark(
         "group",
         f"Without {', '.join(members)} ({len(members)} of {sites} sites) the merge changes by {group.change:,.0f} "
         "posterior standard deviations.",
-        f"They may have seen something else, or be wrong together: compare their data with the others', and {ROBUST}.",
-        f"Without other groups of this size it changes by at most {group.usual:,.1f}. These have {group.share:.0%} of "
-        "all evidence.",
+        f"{who}: compare {'their' if several else 'its'} data with the others'. {ROBUST[refined]}.",
+        f"Without {'other groups of this size' if several else 'any other site'} it changes by at most "
+        f"{group.usual:,.1f}. {'These have' if several else 'It has'} {group.share:.0%} of all evidence.",
     )
 
 
@@ -141,6 +162,7 @@ def parties(alignment: Alignment) -> Parties:
         largest=largest,
         share=float(np.sort(sites.share)[len(sites.share) - largest :].sum()),
         groups=left_out(alignment, sites.evidence) if is_small(alignment) else (),
+        refined=alignment.decided == "rounds",
     )
 
 
@@ -154,19 +176,30 @@ def is_small(alignment: Alignment) -> bool:
 
 
 def left_out(alignment: Alignment, by_slot: Array) -> tuple[Party, ...]:
-    """Each candidate group, and how far the merge moves without it."""
-    evidence, groups = by_slot.sum(axis=1), []
-    merged, usual = alignment.merged(), {}
-    for group in list(candidates(alignment, by_slot))[:CANDIDATES]:
-        if len(group) not in usual:
-            others = usual_groups(len(evidence), group)
-            usual[len(group)] = max(change_without(alignment, merged, other) for other in others)
-        change = change_without(alignment, merged, group)
-        groups.append(Party(group, float(evidence[[*group]].sum() / evidence.sum()), change, usual[len(group)]))
-    return tuple(sorted(groups, key=lambda party: -party.change))
+    """Each site, each candidate group, and how far the merge moves without it."""
+    evidence, merged = by_slot.sum(axis=1), alignment.merged()
+    changes: dict[Sites, Change] = {
+        (site,): change_without(alignment, merged, (site,)) for site in range(len(evidence))
+    }
+    groups = [*changes, *list(candidates(alignment, by_slot))[:CANDIDATES]]
+    comparisons = {group: usual_groups(len(evidence), group) for group in groups}
+    for group in dict.fromkeys([*groups, *(other for others in comparisons.values() for other in others)]):
+        if group not in changes:
+            changes[group] = change_without(alignment, merged, group)
+    found = [
+        Party(
+            group,
+            float(evidence[[*group]].sum() / evidence.sum()),
+            changes[group].largest,
+            max(changes[other].largest for other in comparisons[group]),
+            changes[group].clear,
+        )
+        for group in groups
+    ]
+    return tuple(sorted(found, key=lambda party: -party.change))
 
 
-def candidates(alignment: Alignment, by_slot: Array) -> Iterator[tuple[int, ...]]:
+def candidates(alignment: Alignment, by_slot: Array) -> Iterator[Sites]:
     """Groups that might stand out: sole supporters of a slot, sites that agree far from the rest, the largest sites."""
     sites = len(by_slot)
     most, seen = sites // 3, set()
@@ -181,7 +214,7 @@ def candidates(alignment: Alignment, by_slot: Array) -> Iterator[tuple[int, ...]
             yield group
 
 
-def neighbours(alignment: Alignment, by_slot: Array, most: int) -> Iterator[tuple[int, ...]]:
+def neighbours(alignment: Alignment, by_slot: Array, most: int) -> Iterator[Sites]:
     """In the two slots where a site is farthest from the merge: that site, and the sites that are closer to it."""
     merged = SlotValues(alignment.merged())
     sites = [SlotValues(alignment.in_slots(site)).means for site in range(len(by_slot))]
@@ -195,25 +228,51 @@ def neighbours(alignment: Alignment, by_slot: Array, most: int) -> Iterator[tupl
             yield tuple(sorted(group))
 
 
-def usual_groups(sites: int, group: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """Groups of the same size among the other sites."""
+def usual_groups(sites: int, group: Sites) -> list[Sites]:
+    """Groups of the same size among the other sites; every other site, if it is one site."""
     others = [site for site in range(sites) if site not in group]
+    if len(group) == 1:
+        return [(site,) for site in others]
     starts = np.linspace(0, max(len(others) - len(group), 0), OTHERS).astype(int)
     return sorted({tuple(others[start : start + len(group)]) for start in starts})
 
 
-def change_without(alignment: Alignment, merged: Posterior, group: tuple[int, ...]) -> float:
-    """How far the merge is from that without a group where it is farthest, in the deviations of the latter."""
-    rest = [posterior for site, posterior in enumerate(alignment.posteriors) if site not in group]
+class Change(NamedTuple):
+    """The largest movement of a parameter in its posterior deviation: of any, and of those beyond chance."""
+
+    largest: float
+    clear: float
+
+    @classmethod
+    def between(cls, whole: Values, rest: Values, unit: Array) -> "Change":
+        """By chance, a mean moves by about √(v' − v) without some of the data, if v' is its variance then."""
+        (mean, deviation), (other, wider) = whole, rest
+        apart = np.abs(mean - other)
+        moved = apart / np.where(unit > 0.0, unit, 1.0)
+        clear = apart > CHANCE * np.sqrt(np.maximum(wider**2 - deviation**2, 0.0))
+        return cls(float(moved.max(initial=0.0)), float(moved[clear].max(initial=0.0)))
+
+
+def change_without(alignment: Alignment, merged: Posterior, group: Sites) -> Change:
+    """How far the parameters of a merge move if a group is left out."""
+    # As sent, if all of it counts: a merge without the group moves first broadcasts to another centre.
+    given = alignment.posteriors if alignment.counted == "in part" else alignment.sent or alignment.posteriors
+    rest = [posterior for site, posterior in enumerate(given) if site not in group]
     structure = alignment.structure
     size = structure.components(structure.symmetry[0]) if structure.resizable else None
-    whole, without = SlotValues(merged), SlotValues(align(rest, components=size).merged())
-    changes = [
-        min(without.distance(slot, whole.means[other]) for other in whole.rivals(slot))
-        for slot in range(len(without.means))
-        if without.known[slot]
-    ]
-    return max(changes, default=0.0)
+    without = align(rest, components=size).merged()
+    if not structure.symmetry and estimates_of(merged):
+        whole_shown = shown(merged)
+        return Change.between(whole_shown, shown(without), whole_shown[1])
+    whole, remaining = SlotValues(merged), SlotValues(without)
+    changes = [remaining.moved(slot, whole) for slot in range(len(remaining.means)) if remaining.known[slot]]
+    return Change(*(max(part, default=0.0) for part in zip(*changes, strict=True))) if changes else Change(0.0, 0.0)
+
+
+def shown(posterior: Posterior) -> Values:
+    """Means and deviations of coefficients in the units of the data."""
+    means, deviations = np.array([(one.mean, one.deviation) for one in estimates_of(posterior)]).T
+    return means, deviations
 
 
 class SlotValues:
@@ -237,9 +296,17 @@ class SlotValues:
                 )
                 self.known.append(bool(evidence[row] > LITTLE * evidence.sum()))
 
-    def rivals(self, slot: int) -> range:
-        """The slots that might hold the same component in another merge: those of its coupled set."""
-        return self._sets[slot]
+    def moved(self, slot: int, whole: "SlotValues") -> Change:
+        """How far the parameters of a slot are from those of the nearest component of the merge of all sites.
+
+        In the larger of their deviations: those of words without counts say little about how far these may move.
+        """
+        nearest = min(whole._sets[slot], key=lambda other: self.distance(slot, whole.means[other]))
+        unit = np.maximum(whole._deviations[nearest], self._deviations[slot])
+        return Change.between(whole.values(nearest), self.values(slot), unit)
+
+    def values(self, slot: int) -> Values:
+        return self.means[slot], self._deviations[slot]
 
     def distance(self, slot: int, mean: Array) -> float:
         return self.between(slot, self.means[slot], mean)

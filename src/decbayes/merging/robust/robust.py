@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from scipy.special import gammainc
 
 from decbayes.families import Array
-from decbayes.merging.alignment import Alignment, quick_remarks, remarks_in_time
+from decbayes.merging.alignment import Alignment, Counted, quick_remarks, remarks_in_time
 from decbayes.merging.base.canonical import canonical_order
 from decbayes.merging.base.components import LEAST_EVIDENCE, evidence_by_site
 from decbayes.merging.base.coupled import as_sequence
@@ -32,7 +32,7 @@ from decbayes.merging.robust._likeness import LITTLE
 from decbayes.merging.robust._slots import tolerated_faults
 from decbayes.merging.robust.votes import AVERAGE, KNOWN, Group
 from decbayes.posterior import Posterior
-from decbayes.remarks import Later, Remark, listed, ordered, warnings_in
+from decbayes.remarks import Later, Remark, listed, ordered, warnings_in, without_advice_to_refine
 
 # Two sites are copies if chance would make them this similar with probability below CHANCE, and a typical pair of sites
 # is LESS_ALIKE times less similar.
@@ -42,8 +42,8 @@ SAME = 1e-9
 # A site is flagged if no other site confirms more than this share of its evidence.
 ALONE = 0.5
 ASK = (
-    "Fit it again with more restarts, and ask how its data were collected: units, coding, period. It may also be "
-    "right, or have seen something else."
+    "Ask how its data were collected: units, coding, period. It may also be right, or have seen something else. "
+    "Rounds (refine) count it again, unless its files are left out of them."
 )
 COPIED = "Ask whether both are fits of the same data, and merge only one of them."
 LESS = "Part of it disagrees with the others, or it has far more evidence than most sites."
@@ -164,15 +164,22 @@ class RobustMerge:
     def _with(self, sites: Sequence[str], usual: Iterable[Remark]) -> tuple[Remark, ...]:
         """Remarks of a robust merge, then the usual ones; added slots always make shares differ, so that is omitted."""
         fitting = [remark for remark in usual if remark.kind != "unlike shares" or not self.spare]
+        if self.alignment.counted != "all":  # a round would count again what is left out
+            fitting = [*without_advice_to_refine(fitting)]
         return ordered([*([] if self.judged else [TOO_FEW]), *self._of_sites(sites), *self._of_slots(sites), *fitting])
 
     def _of_sites(self, sites: Sequence[str]) -> Iterator[Remark]:
         for site, reason in self.reasons(sites).items():
             what, standing = f"{sites[site]} {reason}.", self.sites[site]
             if standing.flagged:
-                yield Remark("site hardly counts", what, ASK if standing.copy_of is None else COPIED)
+                yield Remark("site hardly counts", what, self._ask if standing.copy_of is None else COPIED)
             else:
                 yield Remark("site counts less", what, LESS, severity="note")
+
+    @property
+    def _ask(self) -> str:
+        """What to do about a site that is left out; only fits of components depend on where they start."""
+        return f"Fit it again with more restarts. {ASK}" if self.alignment.structure.symmetry else ASK
 
     def _of_slots(self, sites: Sequence[str]) -> Iterator[Remark]:
         thin = [f"slot {slot}: {listed([sites[site] for site in few])}" for slot, few in self.thin_slots().items()]
@@ -324,5 +331,13 @@ def described(
     weights = np.zeros((len(order), by_slot.shape[1]))
     numbers = tuple(order[counted[outcome.sites[place]]] for place in outcome.merged)
     weights[[*numbers]] = by_slot
-    merge = RobustMerge(outcome.alignment.merged(), weights, sites, outcome.alignment, numbers, outcome.spare, judged)
+    alignment = replace(outcome.alignment, counted=counted_of([sites[site].counts for site in numbers], len(order)))
+    merge = RobustMerge(outcome.alignment.merged(), weights, sites, alignment, numbers, outcome.spare, judged)
     return replace(merge, posterior=replace(merge.posterior, remarks=Later(merge.remarks)))
+
+
+def counted_of(counts: Sequence[float], given: int) -> Counted:
+    """What counts of this many sites, if these are the shares of those that are merged."""
+    if min(counts, default=1.0) < 1.0:
+        return "in part"
+    return "some" if len(counts) < given else "all"

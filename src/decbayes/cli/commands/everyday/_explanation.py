@@ -105,7 +105,8 @@ def verdict(differences: Sequence[Difference], spread: Heterogeneity) -> Iterato
     """The conclusion from all terms, together and one by one."""
     if not np.isfinite(spread.probability[0]):
         return
-    notable = ", ".join(term.name for term in differences if term.notable)
+    most_first = sorted(differences, key=lambda term: -term.times)
+    notable = ", ".join(term.name for term in most_first if term.notable)
     why = f"explained by {notable}" if notable else "no single term explains it"
     clear = why if spread.differ(0) else "no clear difference"
     chance = f"p {spread.p_text(0)} if the sites were the same and the model held"

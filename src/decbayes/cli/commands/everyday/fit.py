@@ -196,6 +196,10 @@ def fit(
     model, observations, person = read_data(kind, data, known, before, settings, in_force, person, report)
     reading_options = {name: settings[name] for name in kind.reading_options & settings.keys()}
     persons = persons_of(model, files, person, **reading_options)
+    if restarts is not None and not model.structure.symmetry:
+        raise WrongArgument(
+            f"The fit of a {model.usual_name} does not depend on where it starts: leave out --restarts."
+        )
     in_force = tightened_by(in_force, known)
     check_names(model, files, settings.get("columns", ""), in_force)
     safe = safe_to_fit(

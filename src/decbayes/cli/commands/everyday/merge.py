@@ -24,7 +24,14 @@ from decbayes.cli.shared.match_confidence import (
 from decbayes.cli.shared.outputs import DPI, Dpi, check_output, check_picture, output_option, save_picture
 from decbayes.cli.shared.posterior_files import is_release, last_complete_round, read_once, support_note
 from decbayes.cli.shared.running import WrongArgument
-from decbayes.cli.shared.sharing import check_received_files, merged_manifest, rows_behind, rules_given
+from decbayes.cli.shared.sharing import (
+    check_received_files,
+    merged_manifest,
+    records_text,
+    rows_behind,
+    rules_given,
+    summed_manifest,
+)
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import alignment_progress, messages, plain, plural
 from decbayes.cli.shared.terminal import output as results
@@ -255,8 +262,9 @@ def merge(
     sent = read_once(posteriors, any_prior=bool(priors.given), copies_count=strict)
     received = Received(posteriors, sent, output, kept)
     check_received_files(posteriors, received.posteriors, rules_given(rules))
+    check_for_components(options, received.posteriors[0])
     if (shared_round := together(received.sent)) is not None:
-        check_options_of_round(options, priors, display)
+        check_options_of_round(options, priors, display, received.posteriors[0])
         merge_round(received, shared_round, options, display)
     else:
         merge_posteriors(received, options, priors, display)
@@ -352,7 +360,7 @@ def write_merge(
     received.write(merged, **support_note(alignment, names))
     length = document_length(rows, alignment) if display.requested else None
     display.present(alignment, merged, names, overlaps, solver, length)
-    print_outcome(alignment, merged.remarks, received.output, sum(rows or ()))
+    print_outcome(alignment, merged.remarks, received)
 
 
 def files_to_merge(paths: list[Path]) -> list[Path]:
@@ -378,12 +386,28 @@ def site_to_predict_at(path: Path | None, files: Sequence[Path], options: Aligni
     return files.index(path)
 
 
-def check_options_of_round(options: Aligning, priors: TopicPriors, display: Display) -> None:
-    """Refuse options that would move components out of common slots."""
+def check_for_components(options: Aligning, first: Posterior) -> None:
+    """Refuse options that have no effect on models without components."""
+    given_options = [name for name in ("components", "since", "solver") if getattr(options, name) is not None]
+    if given_options and not first.structure.symmetry:
+        name = view_of(first.structure).usual_name
+        raise WrongArgument(f"This {name} has no components to align: leave out --{given_options[0]}.")
+
+
+def check_options_of_round(options: Aligning, priors: TopicPriors, display: Display, first: Posterior) -> None:
+    """Refuse options that would judge sites anew, or move components out of common slots."""
+    if options.robust:
+        raise WrongArgument(
+            "Files of a round depend on each other, so that --robust cannot judge them. Merge the sites' first files "
+            "(without the number of a round) with --robust, remove the files of sites that it leaves out from the "
+            "folder, then take rounds."
+        )
     conflict = replace(options, since=None) != AS_USUAL or priors != AS_FITTED or display.confidence or display.overlap
     if conflict:
         raise WrongArgument(
             "Posteriors of a round are already in common slots. Of the alignment options, only --since applies."
+            if first.structure.symmetry
+            else "Posteriors of a round are added as they are: leave out --naive, --confidence and --overlap."
         )
 
 
@@ -417,21 +441,20 @@ def write_robust(robust: "RobustMerge", counted: Received, given: int, options: 
     alignment, merged, names = robust.alignment, robust.posterior, counted.names
     counted.write(merged, **support_note(alignment, names))
     replace(display, confidence=False).present(alignment, merged, names, None, options.chosen_solver, None)
-    print_outcome(alignment, merged.remarks, counted.output, sum(counted.rows or ()), given)
+    print_outcome(alignment, merged.remarks, counted, given)
 
 
-def print_outcome(
-    alignment: "Alignment", remarks: Sequence[Remark], path: Path, persons: int = 0, given: int = 0
-) -> None:
+def print_outcome(alignment: "Alignment", remarks: Sequence[Remark], received: Received, given: int = 0) -> None:
     """Print one line on the merge, what became of earlier components, and the most important remarks.
 
     `given` is the number of posteriors given to a robust merge, which may count fewer.
     """
-    structure = alignment.structure
+    structure, path = alignment.structure, received.output
     merged = alignment.merged()
     counts = [plural(len(filled_slots(merged, coupled)), "component") for coupled in structure.symmetry]
     slots = [text for text in (*counts, empty_slots(merged)) if text]
-    records = [plural(persons, view_of(structure).record)] if persons else []
+    manifest = summed_manifest(received.paths, merged) if received.rows else None
+    records = [] if manifest is None else [records_text(manifest, view_of(structure).record)]
     counted = len(alignment.posteriors)
     posteriors = f"{counted} of {plural(given, 'posterior')}" if given > counted else plural(counted, "posterior")
     messages().print(f"{path}: {', '.join([posteriors, *records, *slots])}")

@@ -9,7 +9,7 @@ from cyclopts.types import PositiveInt
 from decbayes.cli.shared.describe import components_table, empty_slots, print_modelled, rows_table
 from decbayes.cli.shared.outputs import DPI, Dpi, check_picture, save_picture
 from decbayes.cli.shared.posterior_files import support_tables
-from decbayes.cli.shared.sharing import manifest_of
+from decbayes.cli.shared.sharing import manifest_of, records_text
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import output, plain
 from decbayes.cli.shared.topic_quality import Counts, remarks_on
@@ -95,8 +95,7 @@ def print_manifest(manifest: Manifest, record: str, unreleased: str) -> None:
     left_out = [f"{rows:,} {reason}" for reason, rows in (manifest.left_out or {}).items()]
     origin = [manifest.site, manifest.date, f"released by {manifest.approver}" if manifest.released else unreleased]
     rules = ["made without disclosure rules"] if manifest.rules is None else []
-    origin_rows = f"from {manifest.rows:,} {record}{'' if manifest.rows == 1 else 's'}"
-    origin_rows += f" of {manifest.persons:,} persons" if manifest.person else ""
+    origin_rows = f"from {records_text(manifest, record)}"
     omitted = f" (left out: {', '.join(left_out)})" if left_out else ""
     output().print(plain(f"{origin_rows}{omitted}; {', '.join(filter(None, [*origin, *rules]))}"), style="dim")
 

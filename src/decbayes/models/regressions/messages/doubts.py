@@ -8,7 +8,7 @@ from scipy.special import chdtrc
 from decbayes.columns import Column
 from decbayes.columns.cells import far_apart, negative_codes
 from decbayes.families import Array
-from decbayes.remarks import Remark
+from decbayes.remarks import ROUND, Remark
 
 # With fewer events (or non-events) per coefficient, the expansion around a site's own estimate is rough.
 LEAST_EVENTS = 5.0
@@ -21,7 +21,6 @@ CLEARLY_MORE, SURE = 1.2, 1e-3
 # with fewer rows this is not checked. (Ages in a children's clinic are nearer.) Codes for missing values are checked,
 # too.
 AWAY, SCALES, ALIKE, LEAST_ROWS = 3.0, 6.0, 2.0, 5
-ROUND = "One broadcast is rough here: take one round first (decbayes refine, db.refine)."
 
 SINGLE_OUTCOME = Remark(
     "single outcome",
