@@ -82,8 +82,8 @@ class Parties:
         groups: the sites and groups that were left out, largest change first; empty if not computed.
         refined: whether the posteriors are of a round, which a robust merge cannot judge.
 
-    >>> alone = db.merging.Party((0,), 0.67, 190.0, 2.0, 190.0)
-    >>> found = db.merging.Parties(np.array([4.0, 1.0, 1.0]), 1, 0.67, (alone,))
+    >>> group = db.merging.Party((0,), 0.67, 190.0, 2.0, 190.0)
+    >>> found = db.merging.Parties(np.array([4.0, 1.0, 1.0]), 1, 0.67, (group,))
     >>> print(*found.remarks(["a", "b", "c"]))  # doctest: +ELLIPSIS
     Without a (1 of 3 sites) the merge changes by 190 posterior standard deviations. Without any other site ...
     """

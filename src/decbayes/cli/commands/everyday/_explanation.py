@@ -266,7 +266,8 @@ def print_parties(parties: Parties, names: list[str]) -> None:
         return
     share = f"{parties.share:.0%} of all evidence"
     output().print(f"groups: the largest {parties.largest} of {len(names)} sites have {share}.")
-    output().print(f"Without a group of up to a third it moves by up to {parties.change:,.1f} posterior deviations.")
+    what = "Without a site, or a group of up to a third of them, a parameter moves by up to"
+    output().print(f"{what} {parties.change:,.1f} posterior deviations.")
     for remark in parties.remarks(names):
         output().print(plain(str(remark)))
 
