@@ -396,20 +396,23 @@ def test_sites_lose_what_their_known_components_lose_beside_the_nearest(rng):
 
 @pytest.mark.parametrize("judging", [True, False])
 @pytest.mark.parametrize("strangers", range(6))
+@pytest.mark.parametrize("far", range(3))
 @pytest.mark.parametrize(("fewer_slots", "more_votes"), [(1, 0.0), (0, 0.4), (0, 0.6), (-1, 0.4), (-1, 0.6)])
-def test_fewer_than_half_are_strangers_and_go_if_that_saves_a_slot_or_half_a_vote(
-    judging, strangers, fewer_slots, more_votes, monkeypatch
+def test_strangers_that_are_far_off_go_if_that_saves_a_slot_or_half_a_vote(
+    judging, strangers, far, fewer_slots, more_votes
 ):
-    def outcome(ballot, reached, sites):
-        rest = len(sites) < 5
-        votes = np.ones(len(sites)) + (more_votes / len(sites) if rest else 0.0)
+    def outcome(out=()):
+        rest = 5 - int(np.sum(out))
+        votes = np.ones(rest) + (more_votes / rest if rest < 5 else 0.0)
         apart = np.arange(5) < strangers
-        return SimpleNamespace(sites=sites, slots=4 - fewer_slots * rest, counted_votes=votes, strangers=apart)
+        sites = tuple(np.flatnonzero(~np.asarray(out))) if len(out) else tuple(range(5))
+        return SimpleNamespace(sites=sites, slots=4 - fewer_slots * (rest < 5), counted_votes=votes, strangers=apart)
 
-    monkeypatch.setattr(_ballot, "Outcome", outcome)
-    ballot = SimpleNamespace(judging=judging, posteriors=range(5), weighed=list, among=lambda sites: ballot)
-    left_out = judging and strangers in (1, 2) and (fewer_slots > 0 or more_votes > 0.5)
-    expected = tuple(range(strangers if left_out else 0, 5))
+    ballot = SimpleNamespace(
+        judging=judging, everybody=outcome, without=outcome, far_from=lambda rest: np.arange(5) < far
+    )
+    left_out = judging and strangers < 4 and (fewer_slots > 0 or more_votes > 0.5)
+    expected = tuple(range(min(strangers, far) if left_out else 0, 5))
     assert Ballot.decided(ballot).sites == expected
 
 

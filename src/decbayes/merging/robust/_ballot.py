@@ -6,7 +6,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammainccinv
 
 from decbayes.families import Array, Contribution, Family, dense
 from decbayes.families.matrices import Indices
@@ -17,18 +16,22 @@ from decbayes.merging.base.problem import Number, OnMatch, Solver
 from decbayes.merging.base.products import weighted_rows
 from decbayes.merging.base.recentring import recentred
 from decbayes.merging.grouping.grouping import Grouping
-from decbayes.merging.robust._likeness import GONE, chance, weights_of
+from decbayes.merging.robust._disagreement import (
+    MISFIT,
+    OUTSTANDING,
+    beside,
+    disagreeing,
+    disagreement,
+    usual_among,
+    with_allowances,
+)
 from decbayes.merging.robust._slots import (
     UNLIKELY,
     SlotWeights,
-    allowing_joins,
-    allowing_mixtures,
-    allowing_parts,
     elected,
     nearest_slots,
     uncapped,
     weigh,
-    without_doubtful_slots,
 )
 from decbayes.merging.robust.votes import Group
 from decbayes.posterior import Posterior
@@ -36,19 +39,14 @@ from decbayes.structure import CoupledSet, Permutation, identity
 
 # Further votes of the others that must count before strangers are left out.
 BETTER = 0.5
-# A component clearly disagrees if its weight is below CLEARLY and its loss exceeds twice the tolerance by NATS. With
-# one or two parameters, chance exceeds twice the tolerance now and then, mostly where clusters overlap.
-CLEARLY, NATS = 0.25, 3.0
-# With this many observations the limit doubles: losses vary more with few, mostly if variances are unknown.
-FEW = 5.0
 # A site is flagged if more than this share of its evidence clearly disagrees.
 FLAGGED = 0.1
 # A site that shares no more than this part of its evidence with others is a stranger.
 SHARED = 0.5
+# Strangers are left out only if they disagree with the others by this multiple of what is usual.
+STRANGE = 10.0
 # Weight of the frequency of a component that no other site confirms.
 UNCONFIRMED = 0.05
-# Probability that any honest component in a merge counts for less.
-MISTAKEN = 0.05
 # Weights are rounded to this many digits, because the last bits of logarithms differ between processors.
 DIGITS = 6
 
@@ -90,18 +88,35 @@ class Ballot:
 
     def decided(self) -> "Outcome":
         """Which sites count, and for how much. Strangers are left out if they take slots from others or add slots."""
-        everybody = Outcome(self, self.weighed(), tuple(range(len(self.posteriors))))
+        everybody = self.everybody()
         strangers = everybody.strangers
-        if not self.judging or not strangers.any() or 2 * strangers.sum() >= len(strangers):
+        if not self.judging or not strangers.any() or (~strangers).sum() < 2:
             return everybody
-        kept = np.flatnonzero(~strangers)
-        rest = self.among(kept.tolist())
-        without = Outcome(rest, rest.weighed(), tuple(kept.tolist()))
+        without = self.without(strangers)
+        strange = strangers & self.far_from(without)
+        if not strange.any():
+            return everybody
+        without = without if (strange == strangers).all() else self.without(strange)
         better = (
             without.slots < everybody.slots
-            or without.counted_votes.sum() > everybody.counted_votes[kept].sum() + BETTER
+            or without.counted_votes.sum() > everybody.counted_votes[[*without.sites]].sum() + BETTER
         )
         return without if better else everybody
+
+    def everybody(self) -> "Outcome":
+        return Outcome(self, self.weighed(), tuple(range(len(self.posteriors))))
+
+    def without(self, sites: Sites) -> "Outcome":
+        """The outcome of a ballot of all other sites."""
+        kept = np.flatnonzero(~sites).tolist()
+        rest = self.among(kept)
+        return Outcome(rest, rest.weighed(), tuple(kept))
+
+    def far_from(self, rest: "Outcome") -> Sites:
+        """Sites that disagree with what the remaining sites found by far more than is usual."""
+        free = [(group, part) for group, part in zip(self.groups, rest.weighed, strict=True) if group.coupled]
+        amounts = np.max([beside(group, part, np.array(rest.sites)) for group, part in free], axis=0)
+        return np.asarray(amounts > STRANGE * max(usual_among(amounts), MISFIT))
 
     def weighed(self) -> tuple[SlotWeights, ...]:
         """Elect slots, and weigh each component in its slot."""
@@ -176,9 +191,42 @@ class Outcome:
         return np.asarray(np.any(free, axis=0)) if free else np.zeros(len(self.sites), dtype=np.bool_)
 
     @cached_property
-    def parts(self) -> tuple[SlotWeights, ...]:
-        """After allowing for mixtures, allowing_joins, components in parts and chance."""
+    def allowed(self) -> tuple[SlotWeights, ...]:
+        """After allowing for mixtures, joins, components in parts and chance."""
         return tuple(map(with_allowances, self.weighed)) if self.ballot.judging else self.weighed
+
+    @cached_property
+    def disagreement(self) -> Array:
+        """Per site: how much it disagrees with the others where slots are free, in units of the tolerance."""
+        free = [disagreement(part) for part in self.allowed if part.group.coupled is not None]
+        return np.max(free, axis=0) if free else np.zeros(len(self.sites))
+
+    @cached_property
+    def usual(self) -> float:
+        """How much sites disagree that are not faulty."""
+        return usual_among(self.disagreement)
+
+    @property
+    def misfit(self) -> bool:
+        """Whether sites usually disagree by more than chance explains, so that the model does not fit."""
+        return self.ballot.judging and self.usual > MISFIT
+
+    @property
+    def doubted(self) -> Sites:
+        """Sites that may be left out: if the model does not fit, only those that disagree far more than is usual."""
+        return np.asarray((self.disagreement > OUTSTANDING * self.usual) | (not self.misfit))
+
+    @cached_property
+    def parts(self) -> tuple[SlotWeights, ...]:
+        """The weights that count; sites that are not in doubt count in full where slots are free."""
+        certain = [~self.doubted[part.group.site] & (part.group.coupled is not None) for part in self.allowed]
+        pairs = zip(self.allowed, certain, strict=True)
+        return tuple(replace(part, weights=np.where(full, 1.0, part.weights)) for part, full in pairs)
+
+    @property
+    def spared(self) -> bool:
+        """Whether sites count in full only because the model does not fit."""
+        return any((now.weights > before.weights).any() for now, before in zip(self.parts, self.allowed, strict=True))
 
     @cached_property
     def against(self) -> Array:
@@ -206,9 +254,13 @@ class Outcome:
 
     @cached_property
     def merged(self) -> Indices:
-        """Sites that contribute anything to the merge."""
-        having = [part.group.site[unshared] for part, unshared in zip(self.parts, self.unshared, strict=True)]
-        return np.unique(np.concatenate([self.kept, *having]))
+        """Sites that contribute anything to the merge, and those that have no data."""
+        groups = [part.group for part in self.parts]
+        having = [
+            group.site[weights * group.evidence > 0.0] for group, weights in zip(groups, self.weights, strict=True)
+        ]
+        empty = np.all([np.bincount(group.site, group.evidence, group.sites) == 0.0 for group in groups], axis=0)
+        return np.unique(np.concatenate([*having, np.flatnonzero(empty)]))
 
     @cached_property
     def weights(self) -> list[Array]:
@@ -249,7 +301,7 @@ class Outcome:
         further = sum(int(unshared.sum()) for unshared in self.unshared)
         free = [part for part in self.parts if part.group.coupled is not None]
         more = further or any(part.slots > self.ballot.slots(part.group) for part in free)
-        return max(part.slots + further for part in free) if more else 0
+        return max(part.slots + further for part in free) if more and not self.spared else 0
 
     @property
     def spare(self) -> int:
@@ -304,24 +356,6 @@ def main_party(part: SlotWeights) -> Sites:
     return np.asarray(close)
 
 
-def with_allowances(part: SlotWeights) -> SlotWeights:
-    if part.group.coupled is None:
-        return allowing_chance(part)
-    part = without_doubtful_slots(part)
-    if part.group.counted and len(part.group.rows) == 1:
-        return allowing_chance(allowing_parts(allowing_mixtures(part)))
-    return allowing_joins(allowing_chance(allowing_parts(part)))
-
-
-def allowing_chance(part: SlotWeights) -> SlotWeights:
-    """Let components just beyond the tolerance count, as chance puts some there; they still do not define slots."""
-    group = part.group
-    by_chance = gammainccinv(0.5 * group.parameters, MISTAKEN / max(int(group.known.sum()), 1))
-    weights = weights_of(part.lost, np.maximum(by_chance / chance(group.parameters), 1.0) * part.tolerance)
-    gone = (part.lost > GONE * part.tolerance) | disagreeing(part)
-    return replace(part, weights=np.where(gone, part.weights, np.maximum(part.weights, weights)))
-
-
 def slots_in(alignment: Alignment, group: Group, sites: Indices | None = None) -> tuple[Indices, int]:
     """The slot of each of a group's components, or of those of some sites, and the number of slots."""
     orders = group.order if sites is None else [group.order[site] for site in sites]
@@ -329,12 +363,6 @@ def slots_in(alignment: Alignment, group: Group, sites: Indices | None = None) -
         return np.concatenate(orders), len(alignment.structure.prior[group.names[0]])
     pairs = zip(alignment.slots(group.coupled), orders, strict=True)
     return np.concatenate([slots[labels] for slots, labels in pairs]), alignment.structure.components(group.coupled)
-
-
-def disagreeing(part: SlotWeights) -> NDArray[np.bool_]:
-    """Components that clearly disagree with the others in their slot."""
-    clear = (2.0 * part.tolerance + NATS) * (1.0 + FEW / np.maximum(part.group.evidence, 1.0))
-    return np.asarray((part.weights < CLEARLY) & (part.lost > clear))
 
 
 def lonely(part: SlotWeights) -> NDArray[np.bool_]:

@@ -318,7 +318,7 @@ def allowing_parts(weighed: SlotWeights) -> SlotWeights:
     left = np.tile(totals[1], group.sites) - mine[1]
     lost = group.losses(whole, (rest, left))
     together = weights_of(lost[key], group.tolerance(in_common(whole[1], left)[key]))
-    in_parts = np.bincount(key)[key] > 1
+    in_parts = (np.bincount(key) > 1)[key] & (left > LITTLE)[key]
     return replace(weighed, weights=np.where(in_parts, np.maximum(weighed.weights, together), weighed.weights))
 
 

@@ -6,7 +6,9 @@
    go to the components that most sites agree with, so few sites cannot take a slot from many.
 3. A component that disagrees with the rest of its slot by more than chance or usual differences explain counts for
    less, or for nothing if it is far off (`_slots.py`). Sites that clearly disagree are left out. So are sites that
-   share nothing with the others, if more of the others' votes count without them.
+   share nothing with the others, if more of the others' votes count without them. If most sites disagree by more than
+   chance explains, the model does not fit: then only sites that disagree far more than is usual are left out, and all
+   others count in full (`_disagreement.py`).
 4. The remaining sites are recentred and aligned as usual, with their weights (`_ballot.py`). A component that only one
    site has found can be neither confirmed nor refuted: it gets its own slot with little weight, and a remark.
 
@@ -41,6 +43,8 @@ CHANCE, LESS_ALIKE = 1e-6, 100.0
 SAME = 1e-9
 # A site is flagged if no other site confirms more than this share of its evidence.
 ALONE = 0.5
+# A site counts in full from this share of its evidence on.
+IN_FULL = 0.995
 ASK = (
     "Ask how its data were collected: units, coding, period. It may also be right, or have seen something else. "
     "Rounds (refine) count it again, unless its files are left out of them."
@@ -54,6 +58,10 @@ TOO_FEW = Remark(
     f"With fewer than {FEWEST} sites a robust merge cannot tell who is right: all sites count as in a plain merge.",
     "Read the remarks about how sites differ, and ask both how their data were collected.",
 )
+
+
+# Remarks on how sites share slots; they are true only if all of a site's components are in the alignment.
+ABOUT_SHARED_SLOTS = ("nothing shared", "site alone")
 
 
 @dataclass(frozen=True)
@@ -100,7 +108,12 @@ class Standing:
     @property
     def flagged(self) -> bool:
         """Whether somebody should check this site."""
-        return self.copy_of is not None or self.left_out or self.against > FLAGGED or self.alone > ALONE
+        return self.copy_of is not None or self.is_out or self.alone > ALONE
+
+    @property
+    def is_out(self) -> bool:
+        """Whether the site was left out because it disagrees with the others."""
+        return self.left_out or self.against > FLAGGED
 
     def reason(self, names: Sequence[str] | None = None) -> str:
         """Why the site counts for less or should be checked, in a few words; empty if neither."""
@@ -109,11 +122,11 @@ class Standing:
         if self.left_out:
             return "was left out: most of what it found is unknown to most sites"
         if self.against > FLAGGED:
-            but = f", but for {self.counts:.0%} that no other site has found" if self.counts else ""
+            but = f", except for {self.counts:.0%} of it, which only this site has found" if self.counts else ""
             return f"disagrees clearly with most sites in {self.against:.0%} of its evidence and is left out{but}"
         if self.alone > ALONE:
             return f"is the only one to have found {self.alone:.0%} of what it reports"
-        if self.counts < 0.995:
+        if self.counts < IN_FULL:
             return f"counts for {self.counts:.0%} of its evidence"
         return ""
 
@@ -130,6 +143,8 @@ class RobustMerge:
         merged: the numbers of these sites. Some contribute only components that no other site has found.
         spare: the number of slots beyond those requested.
         judged: whether there were enough sites with data to tell which ones are right.
+        misfit: whether sites that would have been left out count, because most sites disagree by more than chance
+            explains: then the model may not describe the data.
 
     >>> model = db.models.GaussianMean(variance=1.0, prior_variance=100.0)
     >>> sites = [model.fit(np.full((20, 1), mean)).posterior for mean in (0.0, 0.1, -0.1, 0.05, 6.0)]
@@ -147,6 +162,7 @@ class RobustMerge:
     merged: tuple[int, ...]
     spare: int = 0
     judged: bool = True
+    misfit: bool = False
 
     def remarks(self, names: Sequence[str] | None = None) -> tuple[Remark, ...]:
         """What to know about the merge: a remark for each site that counts for less, then those of any merge."""
@@ -162,11 +178,31 @@ class RobustMerge:
         return tuple(f"site {site}" for site in range(len(self.sites)))
 
     def _with(self, sites: Sequence[str], usual: Iterable[Remark]) -> tuple[Remark, ...]:
-        """Remarks of a robust merge, then the usual ones; added slots always make shares differ, so that is omitted."""
-        fitting = [remark for remark in usual if remark.kind != "unlike shares" or not self.spare]
+        """Remarks of a robust merge, then the usual ones that are true of the sites as they are.
+
+        Added slots always make shares differ, and components that do not count are in no slot.
+        """
+        untrue = ["unlike shares"] if self.spare else []
+        if any(self.sites[site].counts < IN_FULL and self.sites[site].against for site in self.merged):
+            untrue += ABOUT_SHARED_SLOTS
+        fitting = [remark for remark in usual if remark.kind not in untrue]
         if self.alignment.counted != "all":  # a round would count again what is left out
             fitting = [*without_advice_to_refine(fitting)]
-        return ordered([*([] if self.judged else [TOO_FEW]), *self._of_sites(sites), *self._of_slots(sites), *fitting])
+        whole = [*([] if self.judged else [TOO_FEW]), *self._of_fit(sites)]
+        return ordered([*whole, *self._of_sites(sites), *self._of_slots(sites), *fitting])
+
+    def _of_fit(self, sites: Sequence[str]) -> Iterator[Remark]:
+        if self.misfit:
+            out = [name for name, standing in zip(sites, self.sites, strict=True) if standing.is_out]
+            who = f"Only {listed(out)}, far further off than the others," if out else "So nobody"
+            verdict = f"{who} {'are' if len(out) > 1 else 'is'} left out; the {'others' if out else 'sites'}"
+            yield Remark(
+                "many sites disagree",
+                "Many sites disagree by more than chance explains: the model, or the number of components, may not "
+                f"describe their data. {verdict} count as in a plain merge.",
+                "Look for outliers, skewed columns (take logarithms) and too few components. A fault that is not "
+                "far larger than these differences goes unnoticed.",
+            )
 
     def _of_sites(self, sites: Sequence[str]) -> Iterator[Remark]:
         for site, reason in self.reasons(sites).items():
@@ -332,7 +368,8 @@ def described(
     numbers = tuple(order[counted[outcome.sites[place]]] for place in outcome.merged)
     weights[[*numbers]] = by_slot
     alignment = replace(outcome.alignment, counted=counted_of([sites[site].counts for site in numbers], len(order)))
-    merge = RobustMerge(outcome.alignment.merged(), weights, sites, alignment, numbers, outcome.spare, judged)
+    merged = outcome.alignment.merged()
+    merge = RobustMerge(merged, weights, sites, alignment, numbers, outcome.spare, judged, outcome.spared)
     return replace(merge, posterior=replace(merge.posterior, remarks=Later(merge.remarks)))
 
 

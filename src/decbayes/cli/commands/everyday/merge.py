@@ -441,13 +441,15 @@ def write_robust(robust: "RobustMerge", counted: Received, given: int, options: 
     alignment, merged, names = robust.alignment, robust.posterior, counted.names
     counted.write(merged, **support_note(alignment, names))
     replace(display, confidence=False).present(alignment, merged, names, None, options.chosen_solver, None)
-    print_outcome(alignment, merged.remarks, counted, given)
+    print_outcome(alignment, merged.remarks, counted, given, [robust.sites[site].counts for site in robust.merged])
 
 
-def print_outcome(alignment: "Alignment", remarks: Sequence[Remark], received: Received, given: int = 0) -> None:
+def print_outcome(
+    alignment: "Alignment", remarks: Sequence[Remark], received: Received, given: int = 0, shares: Sequence[float] = ()
+) -> None:
     """Print one line on the merge, what became of earlier components, and the most important remarks.
 
-    `given` is the number of posteriors given to a robust merge, which may count fewer.
+    `given` is the number of posteriors given to a robust merge, which may count fewer, and `shares` of each of these.
     """
     structure, path = alignment.structure, received.output
     merged = alignment.merged()
@@ -455,6 +457,9 @@ def print_outcome(alignment: "Alignment", remarks: Sequence[Remark], received: R
     slots = [text for text in (*counts, empty_slots(merged)) if text]
     manifest = summed_manifest(received.paths, merged) if received.rows else None
     records = [] if manifest is None else [records_text(manifest, view_of(structure).record)]
+    if received.rows and min(shares, default=1.0) < 1.0:
+        rows = sum(number * share for number, share in zip(received.rows, shares, strict=True))
+        records = [plural(round(rows), view_of(structure).record)]
     counted = len(alignment.posteriors)
     posteriors = f"{counted} of {plural(given, 'posterior')}" if given > counted else plural(counted, "posterior")
     messages().print(f"{path}: {', '.join([posteriors, *records, *slots])}")

@@ -1,0 +1,71 @@
+"""Robust merges of sites whose data the model does not describe: nobody is left out for disagreeing by that."""
+
+import numpy as np
+import pytest
+
+import decbayes as db
+from decbayes.merging import robust_merge
+from decbayes.merging.robust._disagreement import GAP, usual_among
+from decbayes.merging.robust.robust import RobustMerge
+
+CENTRES = np.array([[0.0, 0.0], [8.0, 0.0], [0.0, 8.0]])
+MODEL = db.GaussianMixture(3, 2)
+NOISE = {
+    "normal": lambda rng, shape: rng.normal(size=shape),
+    "lognormal": lambda rng, shape: np.exp(rng.normal(size=shape)),
+    "outliers": lambda rng, shape: rng.normal(size=shape) * np.where(rng.random((shape[0], 1)) < 0.02, 20.0, 1.0),
+}
+
+
+def drawn(rng, noise, count=120):
+    return CENTRES[rng.choice(3, size=count, p=[0.5, 0.3, 0.2])] + NOISE[noise](rng, (count, 2))
+
+
+def world(noise, seed, sites=7):
+    """Shards of equal sites, their fits, the first fit in other units, and held-out data."""
+    rng = np.random.default_rng([seed, sites])
+    shards = [drawn(rng, noise) for _ in range(sites)]
+    fits = [MODEL.fit(shard, rng=rng).posterior for shard in shards]
+    return fits, MODEL.fit(10.0 * shards[0], rng=rng).posterior, drawn(rng, noise, 2000)
+
+
+def score(posterior, data):
+    return db.model_for(posterior.structure).score(posterior, data)
+
+
+def flagged(merge: RobustMerge):
+    return [site for site, standing in enumerate(merge.sites) if standing.flagged]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_three_honest_sites_in_two_slots_all_count(seed):
+    fits, _, _ = world("normal", seed, sites=3)
+    merged = robust_merge(fits, components=2)
+    assert (flagged(merged), sorted(merged.merged), merged.misfit) == ([], [0, 1, 2], True)
+    assert any(remark.kind == "many sites disagree" and "nobody" in remark.what for remark in merged.remarks())
+
+
+@pytest.mark.parametrize(("noise", "seed"), [("lognormal", 1), ("lognormal", 2), ("outliers", 2), ("outliers", 7)])
+def test_honest_sites_of_data_unlike_the_model_lose_nothing_by_a_robust_merge(noise, seed):
+    fits, _, held_out = world(noise, seed)
+    merged = robust_merge(fits)
+    assert flagged(merged) == []
+    assert score(db.merge(fits), held_out) - score(merged.posterior, held_out) < 0.02
+
+
+@pytest.mark.parametrize(("noise", "seed"), [("lognormal", 1), ("lognormal", 7), ("outliers", 6), ("outliers", 7)])
+def test_a_site_in_other_units_is_named_among_sites_that_disagree_and_no_other(noise, seed):
+    fits, wrong, held_out = world(noise, seed)
+    merged = robust_merge([wrong, *fits[1:]])
+    assert (flagged(merged), sorted(merged.merged)) == ([0], list(range(1, 7)))
+    assert score(db.merge(fits[1:]), held_out) - score(merged.posterior, held_out) < 0.02
+    assert not {remark.kind for remark in merged.remarks()} & {"no data", "nothing shared"}
+
+
+def test_what_is_usual_is_the_most_that_sites_disagree_that_may_not_be_faulty():
+    assert usual_among(np.array([0.3, 9.0, 0.5, 8.0])) == 8.0
+    assert usual_among(np.array([0.3, 0.2, 0.5, 0.4, 0.6, 7.0, 8.0])) == 0.6
+    # More than a third are set aside only if they are far beyond all others.
+    far = GAP * 0.7
+    assert usual_among(np.array([0.3, 0.2, 0.5, 1.1 * far, 1.2 * far])) == 0.5
+    assert usual_among(np.array([0.3, 0.2, 0.5, 0.9 * far, 1.2 * far])) == 0.9 * far
