@@ -1,7 +1,7 @@
 """What faulty sites do to a merge, plain and robust; whom a robust merge names; its price; and its time.
 
     python benchmarks/robust.py [--seeds 3] [--first 0] [--quick] [--kinds …] [--faulty 0 1 3] [--varied] [--markdown]
-                                [--keep FILE] [--twins]
+                                [--keep FILE] [--twins] [--misfit]
 
 Ten sites, f of them faulty. Each fits a Gaussian mixture (known, diagonal or full variances; "small": 40 points of
 three clusters that may overlap), a hidden Markov model, latent classes, a table of mixed columns, topics or a
@@ -27,7 +27,8 @@ one site with as much data as all others. "texts" are 20 topics of 20 Newsgroups
 sites with eight newsgroups each ("unlike"), and "short" the first 12 words of each post at such sites; a faulty site
 has mixed up its vocabulary. Then follow all runs together against the bars, with --markdown the table of the
 documentation, and JSON as the last line. With --keep, runs are kept in a file as they end, and those that are there are
-not made again. With --twins two truths are compared under which sites send the same posteriors (see `twins`).
+not made again. With --twins two truths are compared under which sites send the same posteriors (see `twins`). With
+--misfit sites have data that the model does not describe (see `misfit`).
 """
 
 import argparse
@@ -43,6 +44,7 @@ from typing import Any
 import numpy as np
 from _attacked_news import News
 from _attacks import KINDS, deviation, scaled
+from _misfit import misfit
 
 import decbayes as db
 from decbayes.posterior import Posterior
@@ -349,12 +351,13 @@ def main() -> None:
     parser.add_argument("--varied", action="store_true", help="random numbers of sites, components and dimensions")
     parser.add_argument("--keep", type=Path, help="a file for single runs; those in it are not made again")
     parser.add_argument("--twins", action="store_true", help="the same posteriors under two truths")
+    parser.add_argument("--misfit", action="store_true", help="data that the model does not describe")
     parser.add_argument("--markdown", action="store_true", help="print the table of the documentation, too")
     options = parser.parse_args()
     if options.quick:
         options.seeds, options.kinds, options.faulty = 1, ["known"], [0, MOST]
-    if options.twins:
-        twins(range(options.first, options.first + options.seeds))
+    if options.twins or options.misfit:
+        (twins if options.twins else misfit)(range(options.first, options.first + options.seeds))
         return
     results: dict[tuple[str, str, int, str], list[Row]] = {}
     kept = Kept(options.keep)

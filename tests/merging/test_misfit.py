@@ -1,4 +1,4 @@
-"""Robust merges of sites whose data the model does not describe: nobody is left out for disagreeing by that."""
+"""Robust merges of sites whose data the model does not describe: honest sites disagree, and none is left out."""
 
 import numpy as np
 import pytest

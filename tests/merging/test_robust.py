@@ -202,7 +202,9 @@ def test_what_one_of_unlike_sites_alone_has_found_is_kept_and_named(rng):
     (slot,) = np.flatnonzero((found < -20.0).all(axis=1))
     assert np.abs(found[slot] + 30.0).max() < 0.7
     assert merged.sites[9].counts == merged.sites[9].alone == pytest.approx(25 / 85, abs=0.01)
-    assert merged.reasons()[9].endswith("of its evidence and is left out, but for 29% that no other site has found")
+    assert merged.reasons()[9].endswith(
+        "of its evidence and is left out, except for 29% of it, which only this site has found"
+    )
     np.testing.assert_array_equal(merged.weights[9].round(3), np.arange(len(found)) == slot)
     (said,) = [remark for remark in merged.remarks() if remark.kind == "few sites"]
     assert f"slot {slot}: site 9" in said.what

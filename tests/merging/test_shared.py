@@ -53,11 +53,12 @@ def test_an_alignment_says_which_slots_hold_unlike_things_and_what_to_do(rng):
     rows = [rng.poisson(4.0 * (SHARED if site % 2 else RIGHT)).astype(float) for site in range(12)]
     sites = [db.Posterior(topics(1, 6), {"topics": row[None]}) for row in rows]
     one, two = (db.align(sites, components=number) for number in (1, 2))
-    (said,) = db.merging.remarks(one)
+    strangers, said = db.merging.remarks(one)
+    assert strangers.what.startswith("2 groups of sites share hardly any words")
     assert said.what == "Slot 0 holds components that differ: with more than 1 slot the merge would be finer."
-    assert str(one) == f"12 posteriors in 1 slot, J = {one.objective[-1]:,.1f}\n{said}"
+    assert str(one) == f"12 posteriors in 1 slot, J = {one.objective[-1]:,.1f}\n{strangers}\n{said}"
     assert "components that differ" in one._repr_html_()
-    assert [remark.kind for remark in db.merging.remarks(two)] == ["nothing shared"]
+    assert [remark.kind for remark in db.merging.remarks(two)] == ["nothing shared"] * 2
     assert str(two).startswith(f"12 posteriors in 2 slots, J = {two.objective[-1]:,.1f}\n2 groups of sites")
 
 
