@@ -129,7 +129,7 @@ def test_a_round_says_who_is_missing_and_which_exchange_it_is():
     np.testing.assert_allclose(parts(half.posterior), parts(A), atol=1e-9)
     alone = Round.of({"a": later(of(4.0), A, sites=(A, B, C)), "b": later(of(5.0), B, sites=(A, B, C))})
     assert (alone.missing, alone.number, alone.exchange) == (1, 1, HEX)
-    assert "round 1, in common slots." in alone.alignment.reason
+    assert alone.alignment.reason == "Posteriors of round 1."
     with pytest.raises(StructureMismatch, match="is not the posterior of these data alone"):
         first.refined(np.full((9, 1), 1.0), rng=np.random.default_rng(0))
 

@@ -178,7 +178,7 @@ def is_small(alignment: Alignment) -> bool:
 def left_out(alignment: Alignment, by_slot: Array) -> tuple[Party, ...]:
     """Each site, each candidate group, and how far the merge moves without it."""
     evidence, merged = by_slot.sum(axis=1), alignment.merged()
-    changes: dict[Sites, Change] = {
+    changes: dict[Sites, Movement] = {
         (site,): change_without(alignment, merged, (site,)) for site in range(len(evidence))
     }
     groups = [*changes, *list(candidates(alignment, by_slot))[:CANDIDATES]]
@@ -237,14 +237,14 @@ def usual_groups(sites: int, group: Sites) -> list[Sites]:
     return sorted({tuple(others[start : start + len(group)]) for start in starts})
 
 
-class Change(NamedTuple):
+class Movement(NamedTuple):
     """The largest movement of a parameter in its posterior deviation: of any, and of those beyond chance."""
 
     largest: float
     clear: float
 
     @classmethod
-    def between(cls, whole: Values, rest: Values, unit: Array) -> "Change":
+    def between(cls, whole: Values, rest: Values, unit: Array) -> "Movement":
         """By chance, a mean moves by about √(v' − v) without some of the data, if v' is its variance then."""
         (mean, deviation), (other, wider) = whole, rest
         apart = np.abs(mean - other)
@@ -253,7 +253,7 @@ class Change(NamedTuple):
         return cls(float(moved.max(initial=0.0)), float(moved[clear].max(initial=0.0)))
 
 
-def change_without(alignment: Alignment, merged: Posterior, group: Sites) -> Change:
+def change_without(alignment: Alignment, merged: Posterior, group: Sites) -> Movement:
     """How far the parameters of a merge move if a group is left out."""
     # As sent, if all of it counts: a merge without the group moves first broadcasts to another centre.
     given = alignment.posteriors if alignment.counted == "in part" else alignment.sent or alignment.posteriors
@@ -263,10 +263,10 @@ def change_without(alignment: Alignment, merged: Posterior, group: Sites) -> Cha
     without = align(rest, components=size).merged()
     if not structure.symmetry and estimates_of(merged):
         whole_shown = shown(merged)
-        return Change.between(whole_shown, shown(without), whole_shown[1])
+        return Movement.between(whole_shown, shown(without), whole_shown[1])
     whole, remaining = SlotValues(merged), SlotValues(without)
     changes = [remaining.moved(slot, whole) for slot in range(len(remaining.means)) if remaining.known[slot]]
-    return Change(*(max(part, default=0.0) for part in zip(*changes, strict=True))) if changes else Change(0.0, 0.0)
+    return Movement(*(max(part, default=0.0) for part in zip(*changes, strict=True))) if changes else Movement(0.0, 0.0)
 
 
 def shown(posterior: Posterior) -> Values:
@@ -296,14 +296,14 @@ class SlotValues:
                 )
                 self.known.append(bool(evidence[row] > LITTLE * evidence.sum()))
 
-    def moved(self, slot: int, whole: "SlotValues") -> Change:
+    def moved(self, slot: int, whole: "SlotValues") -> Movement:
         """How far the parameters of a slot are from those of the nearest component of the merge of all sites.
 
         In the larger of their deviations: those of words without counts say little about how far these may move.
         """
         nearest = min(whole._sets[slot], key=lambda other: self.distance(slot, whole.means[other]))
         unit = np.maximum(whole._deviations[nearest], self._deviations[slot])
-        return Change.between(whole.values(nearest), self.values(slot), unit)
+        return Movement.between(whole.values(nearest), self.values(slot), unit)
 
     def values(self, slot: int) -> Values:
         return self.means[slot], self._deviations[slot]
