@@ -739,11 +739,12 @@ def test_only_terms_that_differ_by_themselves_are_named(run, tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(5)
     for number in range(6):
-        age = rng.normal(60, 10, 300).round()
-        died = rng.random(300) < 1 / (1 + np.exp(0.5 - (0.05 if number < 5 else -0.08) * (age - 60)))
-        rows = "".join(f"{a},{'yes' if d else 'no'}\n" for a, d in zip(age, died, strict=True))
-        (tmp_path / f"s{number}.csv").write_text("age,died\n" + rows)
-    run("fit logistic-regression s0.csv --formula died~age -o s0.posterior")
+        age, sex = rng.normal(60, 10, 300).round(), rng.choice(["f", "m"], 300)
+        slope = 0.05 if number < 5 else -0.08
+        died = rng.random(300) < 1 / (1 + np.exp(0.5 - slope * (age - 60) - 0.5 * (sex == "m")))
+        rows = "".join(f"{a},{s},{'yes' if d else 'no'}\n" for a, s, d in zip(age, sex, died, strict=True))
+        (tmp_path / f"s{number}.csv").write_text("age,sex,died\n" + rows)
+    run("fit logistic-regression s0.csv --formula died~age+sex -o s0.posterior")
     for number in range(1, 6):
         run(f"fit logistic-regression s{number}.csv --like s0.posterior -o s{number}.posterior")
     _, shown, said = run(f"merge {' '.join(f's{number}.posterior' for number in range(6))} --explain -o m.posterior")
@@ -765,3 +766,12 @@ def test_the_lead_of_a_report_says_that_data_count_twice(run, clinics):
     text = " ".join((clinics / "r.html").read_text().split())
     assert "a, e seem to hold the same data, which count more than once" in text
     assert "No site stands out" not in text
+
+
+def test_a_term_that_differs_only_beside_another_is_not_notable():
+    """Given a slope that varies, the intercept was chosen, too, although it differs as by chance (1.0 ×)."""
+    model = db.LogisticRegression("died", columns={"died": "yes/no", "age": "real"})
+    values = {"coefficients": {"value": np.array([[1.0, 6.0]])}}
+    spread = db.merging.Heterogeneity(np.array([3.0]), np.array([0.0]), values, values, (1, 0))
+    named = [term.name for term in view_of(model)._differences(spread) if term.notable]
+    assert named == ["age"]
