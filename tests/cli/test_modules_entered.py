@@ -48,7 +48,7 @@ def test_a_command_loads_little_more_than_it_uses(tmp_path, run_in):
         cwd=tmp_path,
     )
     assert fit <= 118, fit
-    assert merge <= 134, merge
+    assert merge <= 135, merge
     assert refine <= 138, refine
 
 

@@ -266,8 +266,7 @@ def print_parties(parties: Parties, names: list[str]) -> None:
         return
     share = f"{parties.share:.0%} of all evidence"
     output().print(f"groups: the largest {parties.largest} of {len(names)} sites have {share}.")
-    what = "Without a site, or a group of up to a third of them, a parameter moves by up to"
-    output().print(f"{what} {parties.change:,.1f} posterior deviations.")
+    output().print(f"Without up to a third of them, parameters move by up to {parties.change:,.1f} deviations.")
     for remark in parties.remarks(names):
         output().print(plain(str(remark)))
 
