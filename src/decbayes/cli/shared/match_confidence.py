@@ -33,7 +33,7 @@ def match_probabilities(
 ) -> "Confidence | str":
     """The probability that each match is right, or the reason why it is unknown."""
     if requested is False:
-        return "they were not asked for, or there are none (robust merges, rounds)."
+        return "not asked for, or none (robust, rounds)."
     if requested is None and not calibration.quick(alignment):
         return "simulations take a while. --confidence asks for them."
     try:

@@ -147,7 +147,7 @@ def proven_matches(alignment: Alignment, coupled: CoupledSet) -> Iterator[str]:
         matched = ~np.isnan(np.concatenate(match_margins(alignment, coupled)))
         proven = np.concatenate([site[coupled] for site in reading.proven(alignment)])
         yield f"Proven optimal: {int((proven & matched).sum())} of {int(matched.sum())} matches"
-        yield "(every best one-to-one alignment has them; whether they are right is another question)."
+        yield "(every best one-to-one alignment has them, which does not make them right)."
 
 
 def close_calls(alignment: Alignment, coupled: CoupledSet) -> str:
