@@ -204,3 +204,12 @@ def test_a_small_site_that_finds_one_component_says_that_there_may_be_more():
 def test_rounds_go_on_from_wide_fits(shards, wide):
     model = db.BernoulliMixture("wide", COLUMNS, ascent=db.Ascent(restarts=4))
     assert len(db.refine(model, shards[:2], wide[:2], rounds=1, rng=0).rounds) == 2
+
+
+def test_a_site_that_is_too_small_for_pieces_finds_components_as_usual(rng):
+    """With fewer than 50 rows all of them would be one piece."""
+    points = (np.array([-8.0, 0.0, 8.0])[np.arange(30) % 3] + rng.normal(size=30))[:, None]
+    wide, usual = (db.GaussianMixture(number, 1).fit(points, rng=1).posterior for number in ("wide", "auto"))
+    assert wide == usual
+    assert len(wide.mean("weights")) == 3
+    assert not any(remark.kind == "wide" for remark in wide.remarks)

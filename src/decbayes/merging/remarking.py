@@ -37,6 +37,8 @@ COSTLY = 0.02
 MANY = 0.2
 # A site with this many times as many components as there are slots has sent pieces of components.
 PIECES = 1.5
+# A site needs this many observations to find pieces of components; with fewer, "wide" fits are "auto" fits.
+ROWS_FOR_PIECES = 50
 # Sites share hardly any words if Σ √(p q) of their word frequencies is smaller.
 STRANGERS = 0.25
 GOLDEN = 0.5 * (1.0 + np.sqrt(5.0))
@@ -178,6 +180,7 @@ def small_sites(shared: Shared, components: Indices, classes: bool, unit: str) -
         return
     single, most = int((components == 1).sum()), int(components.max())
     collapsed, pieces = most > 1 and single >= MANY * len(components), most >= PIECES * len(shared.split)
+    enough = np.median(shared.evidence.sum(axis=1)) >= ROWS_FOR_PIECES
     alone = f"{single} of {len(components)} sites found one component, others up to {most}: "
     few = "Sites have too few data to find the components alone"
     yield Remark(
@@ -186,7 +189,7 @@ def small_sites(shared: Shared, components: Indices, classes: bool, unit: str) -
         if collapsed
         else f"{few}: one broadcast may be far from one fit of all data.",
         'Take rounds (refine); or fit "wide" at all sites, and merge with components="auto".'
-        if classes and not pieces
+        if classes and not pieces and enough
         else "Take rounds (refine) before you rely on components or intervals.",
         f"The median is {shared.per_parameter:.1f} {unit} per parameter of a component.",
         "warning" if collapsed else "note",

@@ -33,7 +33,7 @@ from decbayes.models.likelihoods.discrete import draw_categories
 from decbayes.models.likelihoods.emissions import Emissions, Natural, Reference, coefficients, plus
 from decbayes.models.likelihoods.likelihood import nearest, spread_out_centres, summed
 from decbayes.models.likelihoods.point_pass import MOST_CANDIDATES, PointBlocks
-from decbayes.models.mixtures.consensus import fit_pieces
+from decbayes.models.mixtures.consensus import FEWEST_ROWS, fit_pieces
 from decbayes.models.mixtures.empirical_prior import are_rows_few, find_components
 from decbayes.models.mixtures.moves import MixtureMoves
 from decbayes.posterior import Posterior
@@ -160,10 +160,11 @@ class Clusters(Model):
 
     def _fit_any_number(self, blocks: PointBlocks, rng: np.random.Generator, progress: OnPass | None) -> Fit:
         moves = MixtureMoves(self, blocks, rng)
-        if self.components == "wide":
+        enough = moves.rows >= FEWEST_ROWS
+        if self.components == "wide" and enough:
             return with_remarks(fit_of(fit_pieces(moves, self.ascent, progress), self._of_any_number), PIECES)
         fit = fit_of(find_components(moves, self.ascent, progress), self._of_any_number)
-        hidden = number_of(fit.posterior.structure) == 1 and are_rows_few(moves)
+        hidden = enough and number_of(fit.posterior.structure) == 1 and are_rows_few(moves)
         return with_remarks(fit, HIDDEN) if hidden else fit
 
     def _fit_number(

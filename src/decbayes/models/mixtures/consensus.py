@@ -16,6 +16,8 @@ from decbayes.models.mixtures.moves import MixtureMoves
 # Rows per component of a fit, and average rows per piece, each with the largest number of them.
 ROWS_FITTED, MOST_FITTED = 25, 20
 ROWS_PIECE, MOST_PIECES = 10, 50
+# With fewer rows a fit of pieces would have a single component.
+FEWEST_ROWS = 2 * ROWS_FITTED
 # Smaller pieces are joined to others: disclosure rules would hide them.
 LEAST_ROWS = 5
 # Rows to compare in pairs; the others follow.
