@@ -235,7 +235,8 @@ def test_members_who_trust_nobody_add_all_of_the_noise_each(tmp_path):
             )
     files = db.private_merge(MODEL.structure, releases)
     assert merge.price == pytest.approx(files.price, rel=0.1)
-    kinds = [{remark.kind for remark in each.posterior.remarks} for each in (merge, files)]
+    # Noise is drawn anew each time, and now and then makes rounds differ.
+    kinds = [{remark.kind for remark in each.posterior.remarks} - {"rounds differ"} for each in (merge, files)]
     assert kinds[0] == kinds[1]
 
 
