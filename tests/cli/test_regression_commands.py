@@ -554,6 +554,9 @@ def test_a_merge_and_its_report_say_which_categories_the_rules_joined(run, tmp_p
     remark = "a: Changed by the disclosure rules: Column 'ward': rare categories count as 'other', "
     assert remark in run("merge a.posterior b.posterior -o m.posterior")[2]
     assert remark in run("show m.posterior --remarks")[1]
+    run("refine a.csv --own a.posterior --others b.posterior -o a1.posterior")
+    kinds = [one.kind for one in db.load("a1.posterior").remarks]
+    assert kinds.count("disclosure rules") == 1  # a refit says again what the first fit said
     run("report a.posterior b.posterior -o r.html")
     assert "The disclosure rules changed data of a:" in (tmp_path / "r.html").read_text()
 

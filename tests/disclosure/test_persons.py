@@ -242,6 +242,8 @@ def test_persons_are_told_apart_as_at_the_first_site(run, rng, tmp_path):
     assert (status, "Persons are told apart by column 'person', as in a." in errors) == (0, True), errors
     assert manifest_in(load_note("b")).persons == 40
     assert "a counts persons; here each row or document counts as one." in run("fit mixture c.csv --like a -o c")[2]
+    assert "240 observations of 70 persons" in run("merge a b -o m --duplicates allow")[2]
+    assert "360 observations of" not in run("merge a b c -o m --duplicates allow")[2]
 
 
 def test_a_merge_warns_of_what_the_rules_changed_at_many_sites(run, rng, tmp_path):

@@ -85,7 +85,9 @@ def drafted(
         check_prepared(model, data, rules, people)
         safe = guarded(model, posterior, data, rules, persons=people, **context)
         pooled = [Remark(RULES, f"{CHANGED}: {text}", POOLED, severity="note") for text in changed]
-        posterior = replace(safe.posterior, remarks=(*posterior.remarks, *pooled, *safe.remarks))
+        # A refit may carry what the first fit said.
+        remarks = dict.fromkeys((*posterior.remarks, *pooled, *safe.remarks))
+        posterior = replace(safe.posterior, remarks=tuple(remarks))
         changed = (*changed, *safe.changed)
     if people.total(rows) < rows and hasattr(model, "robust_errors"):
         from decbayes.models.regressions.messages.doubts import REPEATED

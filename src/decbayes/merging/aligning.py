@@ -285,10 +285,8 @@ def solve_one_to_one(
             f"{most} slots are needed. Grouping(), the default, merges into fewer."
         )
     orders = [order if len(order) == slots else np.append(order, np.arange(len(order), slots)) for order in components]
-    problem, sizes = (
-        coupled_problem(all_padded(posteriors, structure), coupled, structure, orders),
-        [slots] * len(orders),
-    )
+    problem = coupled_problem(all_padded(posteriors, structure), coupled, structure, orders)
+    sizes = [slots] * len(orders)
     if problem.two_sided and not getattr(solver, "two_sided", False):
         # Without these factors, J is not that of the merge.
         solution = replace(solved(solver, replace(problem.one_sided, progress=progress), sizes), objective=())

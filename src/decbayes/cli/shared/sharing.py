@@ -249,7 +249,8 @@ def summed_manifest(paths: Sequence[Path], merged: Posterior) -> Manifest | None
     left_out: Counter[str] = Counter()
     for manifest in manifests:
         left_out.update(manifest.left_out or {})
-    person = next((manifest.person for manifest in manifests if manifest.person), "")
+    # If a site counts rows, there may be fewer persons than all sites together state.
+    person = manifests[0].person if all(manifest.person for manifest in manifests) else ""
     return Manifest(
         merged.digest, manifests[0].model, loosest, rows=rows, persons=persons, person=person, left_out=left_out
     )

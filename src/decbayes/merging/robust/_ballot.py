@@ -290,9 +290,8 @@ class Outcome:
         recentred_sites = [moved.get(site, posterior) for site, posterior in enumerate(ballot.posteriors)]
         weighted = ballot.weighted(recentred_sites, self.weights, shares)
         posteriors, components = [weighted[site] for site in sites], None if ballot.spare else ballot.components
-        alignment = aligned(posteriors, components, ballot.solver, None, ballot.progress, self._least(), centred=True)[
-            0
-        ]
+        options = components, ballot.solver, None, ballot.progress, self._least()
+        alignment, _ = aligned(posteriors, *options, centred=True)
         are_moved = any(now is not before for now, before in zip(recentred_sites, ballot.posteriors, strict=True))
         return replace(alignment, sent=[ballot.posteriors[site] for site in sites]) if are_moved else alignment
 
