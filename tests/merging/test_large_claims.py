@@ -10,8 +10,8 @@ from test_votes import group_of, slot_weights
 import decbayes as db
 from decbayes.merging import aligning, robust_merge
 from decbayes.merging.robust import _slots, votes
+from decbayes.merging.robust._large_sites import uncapped
 from decbayes.merging.robust._likeness import Likeness
-from decbayes.merging.robust._slots import uncapped
 from decbayes.posterior import Posterior
 
 MODEL = db.LogisticRegression("y", columns={"y": "yes/no", "a": "real", "b": "real"})

@@ -9,7 +9,7 @@ from zoo import ZOO
 
 import decbayes as db
 from decbayes.merging.base.canonical import canonical_order
-from decbayes.merging.robust import _ballot, _slots, robust
+from decbayes.merging.robust import _ballot, _large_sites, _slots, robust
 from decbayes.models.core.transforms import joined
 
 
@@ -84,7 +84,8 @@ def settled_parts(reached):
     amounts = np.linspace(0.5, 2.0, len(reached.labels))
     mine = [amounts[:, None] * rows for rows in reached.group.rows], amounts * reached.group.evidence
     return {
-        "judged": (reached.labels, *reached.verdict), "votes": reached.votes, "uncapped": _slots.uncapped(reached),
+        "judged": (reached.labels, *reached.verdict), "votes": reached.votes,
+        "uncapped": _large_sites.uncapped(reached),
         "coverage": reached.coverage, "chance": reached.chance([0, 1, 2]), "others": reached.others(),
         "moved": reached.group.moved(mine, reached.others()), "party": _ballot.main_party(reached),
         "disagreeing": _ballot.disagreeing(reached), "lonely": _ballot.lonely(reached),

@@ -25,12 +25,12 @@ from decbayes.merging.robust._disagreement import (
     usual_among,
     with_allowances,
 )
+from decbayes.merging.robust._large_sites import uncapped
 from decbayes.merging.robust._slots import (
     UNLIKELY,
     SlotWeights,
     elected,
     nearest_slots,
-    uncapped,
     weigh,
 )
 from decbayes.merging.robust.votes import Group

@@ -23,14 +23,6 @@ VOTES_FOR_NEW_SLOT = 2.0
 EXCHANGES, LEAST_GAIN, COVERED = 3, 1e-9, 1e-3
 # EM steps that explain counts as a mixture of slots.
 STEPS = 8
-# Scales tried for a site above the cap, and the squared deviations per parameter by which it may move the others: less
-# than honest sites do on average.
-SCALES, PER_PARAMETER = 12, 0.25
-# A site with a component that counts for less than this stays at the cap.
-DOUBTED = 0.4
-# Deviations by which sites that claim more about every coefficient may move the others; less if they claim too much, or
-# if the others contradict them by more than CONTRADICTED deviations.
-MOVED, MOVED_LESS, CONTRADICTED = 1.0, 0.6, 3.3
 # A component may be a join of two of its nearest slots, in these proportions; its site may have other components only
 # in a slot that makes up no more than SMALL_PART of it.
 NEAREST, PROPORTIONS = 6, np.array([0.03, 0.07, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.93, 0.97])
@@ -395,75 +387,3 @@ def mixture_losses(weighed: SlotWeights, totals: Array, site: int) -> Array:
         lost += before - (rest[slot] * np.log(np.maximum(after, 1e-300))).sum(axis=1)
     expected /= np.maximum(received.sum(axis=1, keepdims=True), LITTLE)
     return np.asarray(np.maximum(lost - (counts * np.log(np.maximum(expected, 1e-300))).sum(axis=1), 0.0))
-
-
-def uncapped(weighed: SlotWeights) -> Array:
-    """Per site: the share of its evidence that counts.
-
-    A site above the cap that mostly agrees counts for as much as it can without moving the others by more than about a
-    deviation. Where slots hold vectors of coefficients, large sites are judged together.
-    """
-    group = weighed.group
-    doubted = np.bincount(group.site, group.known & (weighed.weights < DOUBTED), group.sites) > 0
-    if group.coefficients is not None:
-        together = np.min([bounded_together(weighed, slot) for slot in range(weighed.slots)], axis=0)
-        return np.where(doubted, group.scale, together)
-    places = np.flatnonzero(group.known & ((group.scale < 1.0) & ~doubted)[group.site])
-    if not len(places):
-        return group.scale
-    totals, evidence = weighed.others()
-    rest = [total[places] for total in totals], evidence[places]
-    limit = np.where(rest[1] > LITTLE, 0.5 * np.maximum(1.0, PER_PARAMETER * group.parameters[places]), np.inf)
-    steps, where = np.linspace(1.0, 0.0, SCALES)[:, None], group.site[places]
-    larger = weighed.weights[places] * group.scale[where] ** (1.0 - steps) / group.voting[where]
-    mine = [larger[..., None] * rows[places] for rows in group.rows], larger * group.evidence[places]
-    too_much = (group.moved(mine, rest) > limit) & (steps > 0.0)
-    moving = np.array([np.bincount(group.site[places], row, group.sites) > 0 for row in too_much])
-    uncapped_part = steps[moving.argmin(axis=0), 0] * np.isin(np.arange(group.sites), group.site[places])
-    return np.asarray(group.scale ** (1.0 - uncapped_part))
-
-
-def bounded_together(weighed: SlotWeights, slot: int) -> Array:
-    """Per site: the share of its coefficients in a slot that counts; less than 1 only for large sites.
-
-    The one, two, three, … sites with the largest claims, up to as many as may be faulty, are compared with all others.
-    """
-    group, places = weighed.group, np.flatnonzero(weighed.labels == slot)
-    claims, weights = group.typical_scale[group.site[places]], weighed.weights[places]
-    weights = np.where(claims < 1.0, weights * (weights >= DOUBTED), weights > 0.0)
-    most = min(max(tolerated_faults(group.sites), 1), (int(np.count_nonzero(weights)) - 1) // 2)
-    by_claim = np.argsort(claims, kind="stable")
-    largest = by_claim[((claims < 1.0) & (weights > 0.0))[by_claim]][:most]
-    shares = np.ones(group.sites)
-    if len(largest):
-        together = joint_shares(group, places, weights, largest)
-        shares[group.site[places[largest]]] = np.minimum.accumulate(together[::-1])[::-1]
-    return shares
-
-
-def joint_shares(group: Group, places: Indices, weights: Array, largest: Indices) -> Array:
-    """For the first site, the first two, … of the largest: the share of their coefficients that counts.
-
-    If they lose more nats by sharing coefficients with the others than chance explains, they claim too much and count
-    for less, by the square as components do. If they claim more than others about every coefficient, they move the
-    others by a deviation at most, and by less if they claim too much or if the others contradict them.
-    """
-    rows, evidence = weights[:, None] * group.rows[0][places], weights * group.evidence[places]
-    claims, claimed = rows[largest].cumsum(axis=0), evidence[largest].cumsum()
-    total, all_evidence = rows.sum(axis=0, keepdims=True), evidence.sum(keepdims=True)
-    compared = np.concatenate([rows[largest], total - claims, total])
-    peaks = group.peak([compared], np.concatenate([evidence[largest], all_evidence - claimed, all_evidence]))
-    alone, others, joint = np.split(peaks, [len(largest), 2 * len(largest)])
-    half = 0.5 * group.parameters[places[largest]].cumsum()
-    by_chance = half + np.sqrt(half)
-    counted = np.minimum(1.0, by_chance / np.maximum(alone.cumsum() + others - joint, LITTLE)) ** 2
-    vectors = group.coefficients_of([np.concatenate([claims, total - claims])])
-    assert vectors is not None, "slots hold vectors"
-    (mean, other_mean), (variance, other_variance) = (np.split(part, 2) for part in vectors)
-    away, ratio = np.abs(mean - other_mean) / np.sqrt(other_variance), other_variance / variance
-    contradicted = (away * np.sqrt(ratio / (1.0 + ratio))).max(axis=1) > CONTRADICTED
-    throughout = np.logical_and.accumulate((group.coefficient_scale[places[largest]] < 1.0).all(axis=1))
-    limit = np.where(contradicted | (counted < 1.0), MOVED_LESS, MOVED)[:, None]
-    # The share at which they move the others by the limit.
-    bounded = np.divide(limit, ratio * (away - limit), out=np.ones_like(away), where=away > limit).min(axis=1)
-    return np.where(contradicted | throughout, np.minimum(counted, bounded), counted)
