@@ -257,7 +257,9 @@ def test_a_merge_warns_of_what_the_rules_changed_at_many_sites(run, rng, tmp_pat
     run("merge a b c -o m")
     (remark,) = [one for one in load("m").remarks if one.kind == "disclosure rules"]
     assert remark.is_warning
-    assert remark.what.startswith("a, b, c: Changed by the disclosure rules: Column 'rare': too few persons are 'yes'")
+    assert remark.what.startswith(
+        "a, b, c: Changed by the disclosure rules: Column 'rare': fewer than 5 persons are 'yes'"
+    )
 
 
 @pytest.mark.parametrize(("far", "severity"), [(3.0, "note"), (60.0, "warning")])

@@ -217,13 +217,25 @@ class YesNo(Column):
     def pooled(
         self, numbers: Array, persons: Having, least: Array, *, agreed: bool, predictor: bool = False
     ) -> tuple[Column, Array, str]:
-        """If too few persons gave an answer, also among those of one outcome, all count as the more common one."""
+        """If too few persons gave an answer, all rows get the same share of it: half of the `least` persons, spread
+        over all. Their number is then wrong by less than that, and who they are does not matter.
+
+        In a `predictor` they count as the more common answer, since rows with shares would bias its coefficient. Rare
+        are also answers of too few persons with one outcome.
+        """
         having = np.array([persons(numbers == answer) for answer in (0.0, 1.0)])
         if not too_few(having, least).any():
             return self, numbers, ""
         common = float(having[1, 0] > having[0, 0])
-        change = f"too few persons are '{('yes', 'no')[int(common)]}', and count as '{('no', 'yes')[int(common)]}'"
-        return self, np.where(np.isnan(numbers), np.nan, common), change
+        rare, other = ("no", "yes") if common else ("yes", "no")
+        change = f"too few persons are '{rare}', and count as '{other}'"
+        share = 0.0
+        if not predictor:
+            change = (
+                f"fewer than {least[0]:g} persons are '{rare}'; {least[0] / 2.0:g} are assumed, spread over all rows"
+            )
+            share = min(least[0] / 2.0 / having[:, 0].sum(), 0.5)
+        return self, np.where(np.isnan(numbers), np.nan, abs(common - share)), change
 
     def made_up(self, size: int, rng: np.random.Generator) -> Array:
         return rng.integers(2, size=size).astype(np.float64)

@@ -22,7 +22,7 @@ from decbayes.posterior import Posterior
 from decbayes.remarks import RULES, Remark
 
 USUAL = Rules()
-POOLED = "Results describe the changed data: rare values count too seldom, and intervals do not include that."
+POOLED = "Results describe the changed data: numbers of rare values are rough, and intervals do not include that."
 
 
 def save(

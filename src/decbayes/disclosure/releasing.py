@@ -4,7 +4,7 @@ import hashlib
 import hmac
 import secrets
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -133,17 +133,28 @@ def person_digests(model: Model, data: Any, ledger: Ledger, persons: Persons = E
     ]
 
 
+def yes_no_places(model: Model) -> list[int] | slice:
+    """Which columns are yes/no. Shares that replaced rare answers depend on all rows, and must not change digests."""
+    columns = getattr(model, "columns", None)
+    if isinstance(columns, Mapping):
+        return [place for place, column in enumerate(columns.values()) if column.factor == "yes_no"]
+    return slice(None) if getattr(getattr(model, "column", None), "factor", "") == "yes_no" else []
+
+
 def record_bytes(model: Model, data: Any, row: int) -> bytes:
-    record = model.taken(data, np.array([row]))
+    record, flags = model.taken(data, np.array([row])), yes_no_places(model)
     parts = record if isinstance(record, list) else [record]
-    return b"|".join(part_bytes(part) for part in parts)
+    return b"|".join(part_bytes(part, flags) for part in parts)
 
 
-def part_bytes(part: Any) -> bytes:
+def part_bytes(part: Any, flags: list[int] | slice) -> bytes:
     if hasattr(part, "tocoo"):
         entries = part.tocoo()
         return np.asarray(entries.coords[-1]).tobytes() + np.asarray(entries.data, dtype=np.float64).tobytes()
-    return np.ascontiguousarray(part, dtype=np.float64).tobytes()
+    values = np.array(part, dtype=np.float64)
+    if flags:
+        values[..., flags] = np.rint(values[..., flags])
+    return values.tobytes()
 
 
 def keyed(key: bytes, content: bytes) -> str:

@@ -184,7 +184,8 @@ def without_rare_values(data: Any, column: Column, least: int, persons: Persons)
     _, changed, remarks = pooled(points, columns, persons.counts, [least], agreed=True)
     if not remarks:
         return data, []
-    remark = f"{len(remarks)} of {len(columns)} columns have values of too few persons; the most common counts instead."
+    instead = f"{least / 2:g} are assumed in each" if column.factor == "yes_no" else "the most common counts instead"
+    remark = f"{len(remarks)} of {len(columns)} columns have values of too few persons; {instead}."
     return changed.reshape(shape), [remark]
 
 

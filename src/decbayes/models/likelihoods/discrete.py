@@ -49,7 +49,14 @@ class YesOrNo(Columnwise):
         return (rng.random(share.shape) < share).astype(np.float64)
 
     def outside(self, points: Array) -> NDArray[np.bool_]:
-        return np.asarray(~np.isnan(points) & (points != 0) & (points != 1))
+        """Neither 0 nor 1, unless the column has one share for all rows, as disclosure rules write it."""
+        known = ~np.isnan(points)
+        lowest, highest = (
+            np.where(known, points, np.inf).min(0, initial=np.inf),
+            np.where(known, points, -np.inf).max(0, initial=-np.inf),
+        )
+        shared = (lowest == highest) & (lowest > 0) & (lowest < 1)
+        return np.asarray(known & (points != 0) & (points != 1) & ~shared)
 
     def predicted(self, natural: Array, place: int, shares: Array, level: float) -> dict[str, Array]:
         yes = self.expected(natural)[:, place]
