@@ -1,7 +1,7 @@
 """What files reveal with and without the disclosure rules, and what the rules cost.
 
-    python benchmarks/disclosure.py [--quick] [--seeds N] [--splits 40] [--only files|states|price] [--models NAME …]
-        [--data NAME …]
+    python benchmarks/disclosure.py [--quick] [--seeds N] [--splits 40] [--only files|states|price|answers]
+        [--models NAME …] [--data NAME …]
 
 `planted`: one record has something that no other has; a reader of the file alone applies the closed form of
 tests/planted.py. The share of seeds in which it finds the planted value.
@@ -12,8 +12,10 @@ under the merge without rules minus that with the usual rules, in nats per obser
 into sites and its standard error, since fits with and without rules may end in different optima. For regressions the
 mean ratio of posterior standard deviations (with / without). Rare categories count as "other", whose probability is
 divided evenly among them. `states`: the same of hidden Markov models, in nats per step, with made-up sequences of four
-real columns at four sites: what it costs to hide rare moves. Some tables come with statsmodels (`pip install
-statsmodels`). Topics have a benchmark of their own. The last line is JSON.
+real columns at four sites: what it costs to hide rare moves. `answers`: a rare yes at eight
+sites: its share as merged and how often 90 % intervals contain the true one, without rules, with rare answers taken for
+the common one, and with rules. Some tables come with statsmodels (`pip install statsmodels`). Topics have a
+benchmark of their own. The last line is JSON.
 """
 
 import argparse
@@ -305,7 +307,7 @@ def main():
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--splits", type=int, default=40, help="divisions into sites, for prices")
-    parser.add_argument("--only", choices=("files", "price", "states"))
+    parser.add_argument("--only", choices=("files", "price", "states", "answers"))
     parser.add_argument("--data", nargs="*", help="beginnings of names of data, for prices; default: all")
     parser.add_argument("--models", nargs="*", help="models to attack; default: all")
     arguments = parser.parse_args()
@@ -323,7 +325,37 @@ def main():
         told["price"] = prices(
             range(1 if arguments.quick else arguments.splits), 2 if arguments.quick else None, arguments.data
         )
+    if arguments.only in (None, "answers"):
+        told["answers"] = answers(range(2 if arguments.quick else 20 * arguments.seeds))
     print(json.dumps(told))
+
+
+def answers(seeds):
+    """What rules make of a rare yes: its share, and how often intervals contain it."""
+    print("\n| share of yes | rows per site | as merged: no rules | taken for the common answer | with rules |")
+    print("|---|---|---|---|---|")
+    told = {}
+    for share, rows in ((0.075, 40), (0.075, 60), (0.05, 60), (0.02, 60), (0.005, 60), (0.02, 200), (0.001, 200)):
+        runs = np.array([rare_answer(share, rows, seed) for seed in seeds]).mean(axis=0)
+        shown = " | ".join(f"{100 * found:.2f} %, {inside:.0%}" for found, inside in runs)
+        print(f"| {100 * share:g} % | {rows} | {shown} |", flush=True)
+        told[f"{share:g}, {rows}"] = runs.tolist()
+    return told
+
+
+def rare_answer(share, rows, seed, sites=8):
+    """The merged share of yes, and whether its 90 % interval contains the true one: three ways."""
+    rng = np.random.default_rng(seed)
+    model = db.LatentClasses(1, columns={"rare": db.columns.YesNo(), "common": db.columns.YesNo()})
+    shards = [(rng.random((rows, 2)) < (share, 0.4)).astype(np.float64) for _ in range(sites)]
+    hidden = [np.where(shard[:, :1].sum() < RULES.least_cell, [0.0, 1.0], 1.0) * shard for shard in shards]
+    ready = [prepared(model, shard, RULES, agreed=True).data for shard in shards]
+    told = []
+    for data in (shards, hidden, ready):
+        merged = db.merge([model.fit(part, rng=seed).posterior for part in data], duplicates="allow")
+        row = next(row for row in merged.summary(level=0.9) if row["factor"] == "yes_no")
+        told.append((row["mean"], row["lower"] <= share <= row["upper"]))
+    return told
 
 
 def files(names, seeds, sizes):
