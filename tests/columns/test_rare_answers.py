@@ -36,6 +36,35 @@ def test_rare_answers_leave_the_same_values_however_many_there_are(rare):
     assert not change
 
 
+@pytest.mark.parametrize("rare", range(1, 5))
+@pytest.mark.parametrize("agreed", [True, False])
+def test_the_rarer_of_two_categories_gets_a_share_as_a_rare_answer_does(rare, agreed):
+    column = db.columns.Categorical("absent", "present")
+    found, few_present, change = column.pooled(answers(rare, 60 - rare, 3), counted, LEAST, agreed=agreed)
+    assert found.categories == ("absent", "present" if agreed else "other")
+    np.testing.assert_array_equal(few_present, [2.5 / 60] * 60 + [np.nan] * 3)
+    assert change == "fewer than 5 persons have the rarer category; 2.5 are assumed, spread over all rows"
+    _, few_absent, _ = column.pooled(answers(60 - rare, rare, 3), counted, LEAST, agreed=True)
+    np.testing.assert_allclose(few_absent, 1.0 - few_present)
+    _, again, change = found.pooled(few_present, counted, LEAST, agreed=True)
+    assert again is few_present
+    assert not change
+    predictor = column.pooled(answers(rare, 60 - rare), counted, LEAST, agreed=True, predictor=True)[1]
+    assert not predictor.any()
+
+
+def test_a_share_of_two_categories_counts_as_that_of_yes(rng):
+    rows = prepared(MODEL, table(3, 60, rng), Rules(), agreed=True).data
+    sums = []
+    for kind in (db.columns.YesNo(), db.columns.Categorical("no", "yes")):
+        model = db.LatentClasses(columns=dict.fromkeys(MODEL.columns, kind), components=1)
+        posterior = model.fit(rows, rng=rng).posterior
+        (name,) = set(posterior.contribution) - {"weights"}
+        sums.append(np.sort(posterior.contribution[name], axis=None))
+    np.testing.assert_allclose(sums[0], sums[1])
+    assert sums[0][0] == pytest.approx(2.5)
+
+
 @pytest.mark.parametrize("yes", [0, 5, 60])
 def test_other_numbers_of_answers_stay_as_they_are(yes):
     numbers = answers(yes, 60 - yes)
@@ -80,6 +109,11 @@ def test_a_release_that_differs_by_one_person_is_still_noticed(rng, tmp_path):
     ledger, rows = Ledger(tmp_path / "a.ledger"), table(3, 61, rng)
     first, second = (
         person_digests(MODEL, prepared(MODEL, some, Rules(), agreed=True).data, ledger) for some in (rows[:-1], rows)
+    )
+    assert difference(first, second) == 1
+    named = db.LatentClasses(columns=dict.fromkeys(MODEL.columns, db.columns.Categorical("no", "yes")), components=2)
+    first, second = (
+        person_digests(named, prepared(named, some, Rules(), agreed=True).data, ledger) for some in (rows[:-1], rows)
     )
     assert difference(first, second) == 1
     mixture, pixels = db.BernoulliMixture(2, 2), rows

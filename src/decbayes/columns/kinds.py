@@ -112,7 +112,8 @@ class Categorical(Column):
         self, numbers: Array, persons: Having, least: Array, *, agreed: bool, predictor: bool = False
     ) -> tuple[Column, Array, str]:
         """Rare categories become "other" or, if all of them together are rare, the most common category. Predictors
-        that may have an "other" always use it."""
+        that may have an "other" always use it. One of two categories gets a share, as a rare answer does.
+        """
         apart = predictor and (OTHER in self.categories or not agreed)
         rare = RareCategories.of(numbers, self.categories, persons, least, apart=apart)
         if rare is None:
@@ -124,6 +125,10 @@ class Categorical(Column):
             )
         column = self if agreed else type(self)(*rare.others, OTHER)
         places = {name: float(place) for place, name in enumerate(column.categories)}
+        if rare.target != OTHER and len(places) == 2 and not predictor:
+            known = ~np.isnan(numbers)
+            shares = np.where(known, abs(places[rare.target] - assumed_share(persons(known)[0], least[0])), np.nan)
+            return column, shares, f"fewer than {least[0]:g} persons have the rarer category; {assumed(least[0])}"
         moved = np.array([places[rare.counted_as(place)] for place in range(len(self.categories))])
         return column, np.where(np.isnan(numbers), np.nan, moved[np.nan_to_num(numbers).astype(np.intp)]), str(rare)
 
@@ -231,10 +236,8 @@ class YesNo(Column):
         change = f"too few persons are '{rare}', and count as '{other}'"
         share = 0.0
         if not predictor:
-            change = (
-                f"fewer than {least[0]:g} persons are '{rare}'; {least[0] / 2.0:g} are assumed, spread over all rows"
-            )
-            share = min(least[0] / 2.0 / having[:, 0].sum(), 0.5)
+            change = f"fewer than {least[0]:g} persons are '{rare}'; {assumed(least[0])}"
+            share = assumed_share(having[:, 0].sum(), least[0])
         return self, np.where(np.isnan(numbers), np.nan, abs(common - share)), change
 
     def made_up(self, size: int, rng: np.random.Generator) -> Array:
@@ -426,3 +429,12 @@ def named(numbers: Array, names: Sequence[Any]) -> Raw:
     """The name of each number; None if missing."""
     names_and_none = np.array([*names, None], dtype=object)
     return np.asarray(names_and_none[np.where(np.isnan(numbers), -1, numbers).astype(np.intp)])
+
+
+def assumed_share(persons: float, least: float) -> float:
+    """The share of persons with a rare value: half of the `least` that may be shown, and at most half of all."""
+    return min(least / 2.0 / persons, 0.5)
+
+
+def assumed(least: float) -> str:
+    return f"{least / 2.0:g} are assumed, spread over all rows"

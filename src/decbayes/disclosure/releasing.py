@@ -133,27 +133,27 @@ def person_digests(model: Model, data: Any, ledger: Ledger, persons: Persons = E
     ]
 
 
-def yes_no_places(model: Model) -> list[int] | slice:
-    """Which columns are yes/no. Shares that replaced rare answers depend on all rows, and must not change digests."""
+def category_places(model: Model) -> list[int] | slice:
+    """Columns of categories. Shares in place of rare ones depend on all rows, and must not change digests."""
     columns = getattr(model, "columns", None)
     if isinstance(columns, Mapping):
-        return [place for place, column in enumerate(columns.values()) if column.factor == "yes_no"]
-    return slice(None) if getattr(getattr(model, "column", None), "factor", "") == "yes_no" else []
+        return [place for place, column in enumerate(columns.values()) if column.shown_as_share]
+    return slice(None) if getattr(getattr(model, "column", None), "shown_as_share", False) else []
 
 
 def record_bytes(model: Model, data: Any, row: int) -> bytes:
-    record, flags = model.taken(data, np.array([row])), yes_no_places(model)
+    record, categories = model.taken(data, np.array([row])), category_places(model)
     parts = record if isinstance(record, list) else [record]
-    return b"|".join(part_bytes(part, flags) for part in parts)
+    return b"|".join(part_bytes(part, categories) for part in parts)
 
 
-def part_bytes(part: Any, flags: list[int] | slice) -> bytes:
+def part_bytes(part: Any, categories: list[int] | slice) -> bytes:
     if hasattr(part, "tocoo"):
         entries = part.tocoo()
         return np.asarray(entries.coords[-1]).tobytes() + np.asarray(entries.data, dtype=np.float64).tobytes()
     values = np.array(part, dtype=np.float64)
-    if flags:
-        values[..., flags] = np.rint(values[..., flags])
+    if categories:
+        values[..., categories] = np.rint(values[..., categories])
     return values.tobytes()
 
 

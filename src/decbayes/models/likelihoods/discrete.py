@@ -50,13 +50,7 @@ class YesOrNo(Columnwise):
 
     def outside(self, points: Array) -> NDArray[np.bool_]:
         """Neither 0 nor 1, unless the column has one share for all rows, as disclosure rules write it."""
-        known = ~np.isnan(points)
-        lowest, highest = (
-            np.where(known, points, np.inf).min(0, initial=np.inf),
-            np.where(known, points, -np.inf).max(0, initial=-np.inf),
-        )
-        shared = (lowest == highest) & (lowest > 0) & (lowest < 1)
-        return np.asarray(known & (points != 0) & (points != 1) & ~shared)
+        return np.asarray(~np.isnan(points) & (points != 0) & (points != 1) & ~one_share(points))
 
     def predicted(self, natural: Array, place: int, shares: Array, level: float) -> dict[str, Array]:
         yes = self.expected(natural)[:, place]
@@ -118,7 +112,10 @@ class Counted(Numbers):
 
 @dataclass(frozen=True)
 class Categories(Columnwise):
-    """x is one of `sizes[d]` categories in column d: Dirichlet posteriors. Functions: one indicator per category."""
+    """x is one of `sizes[d]` categories in column d: Dirichlet posteriors. Functions: one indicator per category.
+
+    Between 0 and 1, x is the share of the second of two categories, as disclosure rules write it for all rows.
+    """
 
     sizes: tuple[int, ...] = (2,)
 
@@ -136,7 +133,12 @@ class Categories(Columnwise):
     def values(self, points: Array) -> Array:
         which = np.zeros((len(points), sum(self.sizes)))
         rows, columns = np.nonzero(~np.isnan(points))
-        which[rows, self.family.starts[columns] + points[rows, columns].astype(np.intp)] = 1.0
+        codes, starts = points[rows, columns], self.family.starts[columns]
+        first = codes.astype(np.intp)
+        second = codes - first
+        which[rows, starts + first] = 1.0 - second
+        shared = second > 0.0
+        which[rows[shared], starts[shared] + 1] = second[shared]
         return which
 
     def terms(self, natural: Array) -> tuple[Array, Array]:
@@ -165,7 +167,7 @@ class Categories(Columnwise):
 
     def outside(self, points: Array) -> NDArray[np.bool_]:
         whole = (points >= 0) & (points < np.array(self.sizes)) & (points == np.rint(points))
-        return np.asarray(~np.isnan(points) & ~whole)
+        return np.asarray(~np.isnan(points) & ~whole & ~(one_share(points) & (np.array(self.sizes) == 2)))
 
     def embedded(self, points: Array) -> Array:
         return self.values(points)
@@ -176,6 +178,14 @@ class Categories(Columnwise):
 
     def predicted(self, natural: Array, place: int, shares: Array, level: float) -> dict[str, Array]:
         return most_probable(shares @ np.split(self.expected(natural), self.family.starts[1:], axis=1)[place])
+
+
+def one_share(points: Array) -> NDArray[np.bool_]:
+    """Which columns have the same value between 0 and 1 in all rows."""
+    known = ~np.isnan(points)
+    lowest = np.where(known, points, np.inf).min(axis=0, initial=np.inf)
+    highest = np.where(known, points, -np.inf).max(axis=0, initial=-np.inf)
+    return np.asarray((lowest == highest) & (lowest > 0) & (lowest < 1))
 
 
 def draw_categories(shares: Array, rng: np.random.Generator) -> NDArray[np.intp]:
