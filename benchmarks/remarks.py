@@ -8,7 +8,8 @@ other codes). What is true is measured on held-out data of each site, or known f
 
 - few slots: some larger number of slots scores more than 0.05 nat per observation better
 - unlike shares: sites' own posteriors predict their own held-out data better than the merge by more than 0.05 nat
-- alone (a site alone, or nothing shared): the last site has other units, or sites have seen no component in common
+- alone (a site alone, a site that disagrees, or nothing shared): the last site has other units, or sites have seen no
+  component in common
 - counted twice: the data of one site are at two
 - small sites (a note; settings as drawn): three rounds score more than 0.05 nat better than the one broadcast
 
@@ -17,6 +18,11 @@ other codes). What is true is measured on held-out data of each site, or known f
 Three clusters with shares of 50, 30 and 20 % at all sites: how often "unlike shares" is said if they overlap (five
 sites of 60 rows), and which sites are named as alone if the first has other units (four to eight sites of 120 rows,
 clusters eight standard deviations apart), also with outliers (2 % of the rows, twenty times as far) or skewed clusters.
+
+    python benchmarks/remarks.py --faults 30
+
+Three to six clusters in two to eight columns, at six to fourteen sites of 40 to 600 rows with different shares; the
+first site, or the first quarter of them, has one fault. Which sites are named as alone or as disagreeing.
 """
 
 import argparse
@@ -32,6 +38,7 @@ import decbayes as db
 CLEARLY = 0.05
 SCENES = ("as drawn", "copy", "units")
 SHARES = (0.5, 0.3, 0.2)
+NAMING = {"nothing shared", "site alone", "site disagrees"}
 STATEMENTS = ("few slots", "unlike shares", "alone", "counted twice", "small sites", "any warning")
 
 
@@ -63,7 +70,7 @@ def judged(setting: Setting, scene: str, seed: int) -> dict[str, tuple[bool, boo
     merged = db.merge(posteriors, duplicates="allow")
     said = {remark.kind for remark in merged.remarks if remark.is_warning}
     found = {
-        "alone": (bool(said & {"nothing shared", "site alone"}), scene == "units" or disconnected(setting.seen)),
+        "alone": (bool(said & NAMING), scene == "units" or disconnected(setting.seen)),
         "counted twice": ("counted twice" in said, scene == "copy"),
     }
     if scene == "units":
@@ -113,7 +120,7 @@ def equal_sites(first: int, count: int) -> None:
 
 def sites_named(remarks, count: int) -> set[int]:
     """The sites that are said to be alone, or to share nothing with any other."""
-    texts = [remark.what for remark in remarks if remark.kind in ("site alone", "nothing shared")]
+    texts = [remark.what for remark in remarks if remark.kind in NAMING]
     groups = [group.strip(" .") for text in texts for group in text.split(":")[-1].split(";")]
     names = {site: f"site {site}" for site in range(count)}
     return {site for site, name in names.items() if name in groups or any(f"{name} (" in text for text in texts)}
@@ -140,6 +147,43 @@ def other_units(first: int, count: int) -> None:
         print(f"{shape:10} {rate(found):>14} {rate(others):>14} {rate(false):>14}", flush=True)
 
 
+FAULTS = {
+    "none": lambda points, rng: points,
+    "one column reversed": lambda points, rng: points * np.where(np.arange(points.shape[1]) == 0, -1.0, 1.0),
+    "two columns swapped": lambda points, rng: points[:, [1, 0, *range(2, points.shape[1])]],
+    "one column shifted": lambda points, rng: points + np.where(np.arange(points.shape[1]) == 0, 6.0, 0.0),
+    "99 in a tenth of one column": lambda points, rng: np.where(
+        (np.arange(points.shape[1]) == 0) & (rng.random((len(points), 1)) < 0.1), 99.0, points
+    ),
+    "values cut at ± 2": lambda points, rng: points.clip(-2.0, 2.0),
+    "noise of three deviations": lambda points, rng: points + 3.0 * rng.normal(size=points.shape),
+    "a tenth of the rows, ten times": lambda points, rng: np.repeat(points[: max(8, len(points) // 10)], 10, axis=0),
+    "logarithms": lambda points, rng: np.sign(points) * np.log1p(np.abs(points)),
+}
+
+
+def faulty_sites(first: int, count: int) -> None:
+    """Which sites a plain merge names if some have a fault."""
+    print("fault: all faulty sites named, some of them, an honest site")
+    for fault, changed in FAULTS.items():
+        named = []
+        for seed in range(first, first + count):
+            rng = np.random.default_rng([6, seed])
+            clusters, columns, sites = (int(rng.choice(of)) for of in ([3, 4, 5, 6], [2, 4, 8], [6, 9, 14]))
+            centres = 4.0 * rng.normal(size=(clusters, columns))
+            spreads = np.exp(0.3 * rng.normal(size=(clusters, columns)))
+            faulty = set(range(0 if fault == "none" else int(rng.choice([1, sites // 4]))))
+            model, posteriors = db.GaussianMixture(clusters, columns, covariance="diagonal"), []
+            for site in range(sites):
+                rows, shares = int(np.exp(rng.uniform(np.log(40), np.log(600)))), rng.dirichlet(np.full(clusters, 5.0))
+                labels = rng.choice(clusters, size=rows, p=shares)
+                points = centres[labels] + spreads[labels] * rng.normal(size=(rows, columns))
+                posteriors.append(model.fit(changed(points, rng) if site in faulty else points, rng=rng).posterior)
+            found = sites_named(db.merge(posteriors).remarks, sites)
+            named.append((faulty <= found, bool(faulty & found), bool(found - faulty)))
+        print(f"{fault:32}" + "".join(f"{rate(outcome):>14}" for outcome in zip(*named, strict=True)), flush=True)
+
+
 def rate(values) -> str:
     if not len(values):
         return "–"
@@ -154,6 +198,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=360, help="settings")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--clusters", type=int, default=0, metavar="SETS", help="only sets of three clusters")
+    parser.add_argument("--faults", type=int, default=0, metavar="SETS", help="only sets with faulty sites")
     parser.add_argument("--quick", action="store_true", help="twelve settings")
     options = parser.parse_args()
     options.count = 12 if options.quick else options.count
@@ -161,6 +206,9 @@ def main() -> None:
     if options.clusters:
         equal_sites(options.first, options.clusters)
         other_units(options.first, options.clusters)
+    if options.faults:
+        faulty_sites(options.first, options.faults)
+    if options.clusters or options.faults:
         return
     results: dict[str, list[tuple[bool, bool]]] = {name: [] for name in STATEMENTS}
     topics_warned = []

@@ -90,6 +90,8 @@ ROOMS = {
         "merging.base",
         "merging.grouping",
         "merging.matching",
+        "merging.remarking",
+        "merging.robust",
     },
     "merging.robust": {"merging.aligning", "merging.alignment", "merging.base", "merging.grouping"},
     "models.core": set(),

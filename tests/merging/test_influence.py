@@ -1,11 +1,15 @@
 """How much a site has to do with a merge, and how far it disagrees."""
 
+import re
+import warnings
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
 import decbayes as db
-from decbayes.merging.reading import DISAGREES
+from decbayes.merging.reading import DISAGREES, DISSENT
 
 VARIANCE, PRIOR_VARIANCE = 2.0, 9.0
 MEAN = db.models.GaussianMean(variance=VARIANCE, prior_mean=0.5, prior_variance=PRIOR_VARIANCE, dimension=1)
@@ -40,7 +44,6 @@ def test_the_log_bayes_factor_is_that_of_the_data_themselves(rng):
         expected = log_evidence(np.concatenate([own, rest])) - log_evidence(own) - log_evidence(rest)
         np.testing.assert_allclose(influence.log_bayes_factor[site].sum(), expected, rtol=1e-9)
     np.testing.assert_allclose(influence.share, 1 / 3)
-    assert influence.disagreeing[2]
     assert influence.against[2] == influence.against.max()
 
 
@@ -101,9 +104,9 @@ FAULTS = {
     ("first", "second"), [("units", "displaced"), ("shift", "displaced"), ("units", "other units")]
 )
 def test_two_sites_with_different_faults_are_both_named_and_honest_ones_are_not(first, second):
-    """The first fills slots that the others then lack: they are compared in slots without it."""
+    """The first fills slots that the others then lack. Two of seven are fewer than a third, two of six are not."""
     rng, posteriors = np.random.default_rng(3), []
-    for fault in (first, second, *4 * [None]):
+    for fault in (first, second, *5 * [None]):
         labels = rng.integers(3, size=60)
         points = CENTRES[labels] + rng.normal(size=(60, 2))
         points = FAULTS[fault](points, labels) if fault else points
@@ -111,7 +114,7 @@ def test_two_sites_with_different_faults_are_both_named_and_honest_ones_are_not(
     found = db.merging.influence(db.align(posteriors, components="largest"))
     assert "nothing in common" in found.flags(0)[0]
     assert ("disagrees" if second == "displaced" else "nothing in common") in found.flags(1)[0]
-    assert [len(found.flags(site)) for site in range(6)] == [1, 1, 0, 0, 0, 0]
+    assert [len(found.flags(site)) for site in range(7)] == [1, 1, 0, 0, 0, 0, 0]
 
 
 def test_a_site_that_agrees_in_one_slot_is_not_alone():
@@ -127,3 +130,54 @@ def test_a_site_that_agrees_in_one_slot_is_not_alone():
 def test_sites_that_all_have_slots_of_their_own_are_not_flagged():
     found = db.merging.Influence(np.diag([9.0, 8.0, 7.0]), np.zeros((3, 3)))
     assert not any(found.flags(site) for site in range(3))
+
+
+def test_flags_are_those_of_a_robust_merge_where_it_can_judge():
+    """Bayes factors alone would flag the first, too: it is small and far from the slot that it was put into."""
+    standings = tuple(db.merging.Standing(against=share) for share in (0.0, 0.05, 0.2, 0.95))
+    evidence, factors = np.full((4, 1), 50.0), np.array([[-300.0], [0.0], [0.0], [-20.0]])
+    voted, plain = db.merging.Influence(evidence, factors, standings), db.merging.Influence(evidence, factors)
+    assert plain.disagreeing.tolist() == [True, False, False, False]
+    assert voted.disagreeing.tolist() == [False, False, True, False]
+    assert voted.alone.tolist() == [False, False, False, True]
+    np.testing.assert_array_equal(voted.apart, [0.0, 0.05, 0.2, 0.95])
+    assert voted.flags(2) == ("disagrees with the others in 20% of its evidence",)
+    left_out = (db.merging.Standing(left_out=True), *standings[1:])
+    assert db.merging.Influence(evidence, factors, left_out).alone.tolist() == [True, False, False, True]
+
+
+def columns_swapped(seed, swapped=1, count=8):
+    """Sites of three clusters; in the first few, two columns are in another order: their clusters lie elsewhere."""
+    rng, posteriors = np.random.default_rng(seed), []
+    centres = np.array([[0.0, 0.0, 4.0], [6.0, 0.0, 0.0], [6.0, 6.0, -4.0]])
+    model = db.GaussianMixture(3, 3, covariance="diagonal")
+    for site in range(count):
+        points = centres[rng.integers(3, size=80)] + rng.normal(size=(80, 3))
+        posteriors.append(model.fit(points[:, [1, 0, 2]] if site < swapped else points, rng=rng).posterior)
+    return posteriors
+
+
+def names_of(remarks):
+    return {name for remark in remarks if remark.kind == DISSENT for name in re.findall(r"site \d+", remark.what)}
+
+
+def test_a_plain_merge_names_the_sites_that_a_robust_one_leaves_out():
+    """Exactly those; each is named by one remark only."""
+    for seed in range(6):
+        posteriors = columns_swapped(seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", db.errors.MergeWarning)
+            remarks = db.merge(posteriors).remarks
+        out = {f"site {site}" for site, one in enumerate(db.merging.robust_merge(posteriors).sites) if one.is_out}
+        others = " ".join(remark.what for remark in remarks if remark.kind in ("site alone", "nothing shared"))
+        assert out == {"site 0"}
+        assert names_of(remarks) == {name for name in out if name not in others}
+        assert "site 0" in others or names_of(remarks)
+
+
+def test_honest_sites_two_sites_rounds_and_robust_merges_have_no_such_remark():
+    posteriors = columns_swapped(0)
+    assert not names_of(db.merging.remarks(db.align(posteriors[1:])))
+    assert not names_of(db.merging.remarks(db.align(posteriors[:2])))
+    assert not names_of(db.merging.remarks(replace(db.align(posteriors), decided="rounds")))
+    assert not names_of(db.merging.robust_merge(posteriors).remarks())

@@ -84,18 +84,6 @@ def test_influence_is_what_loops_over_sites_and_slots_say(sites):
     assert sites < 5 or {"large", "alone"} <= seen
 
 
-def test_sites_that_share_something_are_seen_without_those_that_share_nothing(rng):
-    """The third has a slot of its own and agrees nowhere."""
-    evidence = np.array([[20.0, 30.0, 0.0], [25.0, 40.0, 0.0], [9.0, 0.0, 50.0], [30.0, 20.0, 0.0]])
-    factors = np.array([[2.0, -30.0, 0.0], [1.0, 3.0, 0.0], [-90.0, 0.0, 0.0], [4.0, 1.0, 0.0]])
-    rest = db.merging.Influence(evidence[[0, 1, 3], :2], rng.normal(-11.0, 4.0, size=(3, 2)))
-    found, alone = db.merging.Influence(evidence, factors, rest), db.merging.Influence(evidence, factors)
-    assert found.alone.tolist() == [False, False, True, False]
-    for name in ("apart", "against"):
-        np.testing.assert_array_equal(getattr(found, name)[[0, 1, 3]], getattr(rest, name))
-        assert getattr(found, name)[2] == getattr(alone, name)[2]
-
-
 @pytest.mark.parametrize("lowest", [-9.9, -10.1])
 def test_in_a_slot_of_three_or_more_the_lowest_is_odd_if_it_disagrees(lowest, rng):
     factors = rng.uniform(-9.0, 5.0, size=(5, 3))

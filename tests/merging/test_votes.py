@@ -8,13 +8,14 @@ import pytest
 from scipy.optimize import minimize
 from scipy.sparse import csr_array
 from scipy.stats import chi2, chi2_contingency
+from structures import draw, everything
 from test_grouping import posterior
 
 import decbayes as db
 from decbayes.families import FullGaussian, Transitions
 from decbayes.merging import robust_merge
 from decbayes.merging.base.canonical import canonical_order
-from decbayes.merging.robust import _ballot, _likeness, robust, votes
+from decbayes.merging.robust import _ballot, _copies, _likeness, votes
 from decbayes.merging.robust._ballot import Ballot, by_label, weighted_part
 from decbayes.merging.robust._slots import SlotWeights, elected, mixture_losses, starting_candidates, trust
 
@@ -360,16 +361,16 @@ def test_copies_are_found_at_what_both_claim_however_far_sites_are_scaled_down(c
     losses = (claimed + claimed.T) * np.minimum.outer(voting, voting)
     group = SimpleNamespace(sites=7, voting=voting, site=np.arange(7), known=np.ones(7, dtype=bool))
     group.parameters = np.array([10.0] * 6 + [0.0])
-    monkeypatch.setattr(robust, "site_losses", lambda group: losses)
-    assert robust.first_of(robust.near_copies([group])) == {4: 1}
+    monkeypatch.setattr(_copies, "site_losses", lambda group: losses)
+    assert _copies.first_of(_copies.near_copies([group])) == {4: 1}
     group.parameters[:6] = (
         100.0  # of so many, half a nat would be no chance, but others are not a hundred times farther
     )
-    assert robust.first_of(robust.near_copies([group])) == {4: 1}
+    assert _copies.first_of(_copies.near_copies([group])) == {4: 1}
     losses[2, 5] = losses[5, 2] = 0.3 * voting[5]
-    assert robust.first_of(robust.near_copies([group])) == {4: 1, 5: 2}
+    assert _copies.first_of(_copies.near_copies([group])) == {4: 1, 5: 2}
     losses[:] = np.inf
-    assert robust.first_of(robust.near_copies([group])) == {}
+    assert _copies.first_of(_copies.near_copies([group])) == {}
 
 
 def test_components_that_are_repeated_are_those_of_further_sites():
@@ -386,7 +387,7 @@ def test_sites_lose_what_their_known_components_lose_beside_the_nearest(rng):
     site, known = np.repeat([0, 1, 2], [2, 3, 1]), np.array([True, False, True, True, False, True])
     candidates, lost = np.array([0, 2, 3, 4]), rng.gamma(1.0, 1.0, (6, 4))
     likeness = SimpleNamespace(candidates=candidates, lost=lost)
-    losses = robust.site_losses(SimpleNamespace(site=site, known=known, sites=3, likeness=likeness))
+    losses = _copies.site_losses(SimpleNamespace(site=site, known=known, sites=3, likeness=likeness))
     for one in range(3):
         mine = [row for row in range(6) if site[row] == one and known[row]]
         assert losses[one, 0] == pytest.approx(sum(lost[row, 0] for row in mine))
@@ -427,7 +428,12 @@ def test_a_vote_is_taken_over_an_alignment_for_half_a_vote_more(ahead, further, 
     first = SimpleNamespace(votes=np.ones(4))
     for name, result in (("aligned", [None]), ("slots_in", ()), ("weigh", first)):
         monkeypatch.setattr(_ballot, name, lambda *given, result=result: result)
-    ballot = SimpleNamespace(groups=(), posteriors=(), solver=None, weighted=lambda *given: ())
+    ballot = SimpleNamespace(
+        groups=(),
+        posteriors=(SimpleNamespace(structure=SimpleNamespace(resizable=True)),),
+        solver=None,
+        weighted=lambda *given: (),
+    )
     assert Ballot._aligned(ballot, voted, 3) is (voted if better else first)
 
 
@@ -483,3 +489,12 @@ def test_one_coefficient_far_off_is_tolerated_as_seldom_as_all_together():
     line = votes.Factor(FullGaussian(), np.zeros((1, 2)))
     single = coefficient_rows(means[0, :2, :1], 100.0 * np.eye(1))
     assert votes.coefficients(line, single) is None, "one coefficient is all of them"
+
+
+@pytest.mark.parametrize("count", [3, 5])
+def test_several_coupled_sets_of_different_sizes_are_merged_robustly(count, rng):
+    """Their numbers of slots are fixed, also where the vote is compared with an ordinary alignment."""
+    posteriors = [draw(everything(), rng) for _ in range(count)]
+    found = robust_merge(posteriors)
+    assert found.posterior.structure.symmetry == posteriors[0].structure.symmetry
+    assert [standing.is_out for standing in db.merging.standings(posteriors)] == [one.is_out for one in found.sites]

@@ -9,7 +9,7 @@ from zoo import ZOO
 
 import decbayes as db
 from decbayes.merging.base.canonical import canonical_order
-from decbayes.merging.robust import _ballot, _large_sites, _slots, robust
+from decbayes.merging.robust import _ballot, _copies, _large_sites, _slots
 from decbayes.models.core.transforms import joined
 
 
@@ -69,7 +69,7 @@ def of_group(group):
         "claim": group.claim, "alone": group.alone, "base": group.base, "rows": group.rows,
         "coefficients": group.coefficients, "candidates": likeness.candidates, "lost": likeness.lost,
         "weights": likeness.weights, "usual": likeness.usual, "elected": elected,
-        "distances": robust.site_losses(group), "profiles": robust.same_profiles(group),
+        "distances": _copies.site_losses(group), "profiles": _copies.same_profiles(group),
     }  # fmt: skip
     for name, reached in starts.items():
         found[name] = settled_parts(reached)
@@ -106,5 +106,5 @@ def elected_of(name):
         "best": (best.counted_votes, best.strangers, best.slots, [part.labels for part in best.parts]),
         "outcome": (outcome.sites, outcome.against, outcome.kept, outcome.merged, outcome.unshared),
         "counts": (outcome.weights, outcome.by_slot(), outcome.standings(), outcome.spare),
-        "copies": [robust.first_of(robust.exact_copies(copied) | robust.near_copies(copied))],
+        "copies": [_copies.first_of(_copies.exact_copies(copied) | _copies.near_copies(copied))],
     }

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from decbayes.merging.robust import RobustMerge as RobustMerge
     from decbayes.merging.robust import Standing as Standing
     from decbayes.merging.robust import robust_merge as robust_merge
+    from decbayes.merging.robust import standings as standings
 else:
     __getattr__, __all__ = exported(
         __name__,
@@ -64,6 +65,6 @@ else:
             ".matching": "Symmetrized symmetrize",
             ".reading": "Confidence Heterogeneity Influence Parties Party Reliability confidence fillings "
             "grouping_bound influence losses margins observations parties proven support thin upper_bound",
-            ".robust": "Robust RobustMerge Standing robust_merge",
+            ".robust": "Robust RobustMerge Standing robust_merge standings",
         },
     )

@@ -197,7 +197,29 @@ def small_sites(shared: Shared, components: Indices, classes: bool, unit: str) -
 
 
 def separate(evidence: Array, names: Sequence[str], alike: Array | None = None) -> Iterator[Remark]:
-    """Sites with most of their evidence in unshared slots, or groups of sites that share none at all.
+    """Sites with most of their evidence in unshared slots, or groups of sites that share none at all."""
+    groups, alone = estranged(evidence, alike)
+    if len(groups) > 1:
+        texts = sorted(
+            (listed([names[site] for site in group]) for group in groups), key=lambda text: (-len(text), text)
+        )
+        yield Remark(
+            "nothing shared",
+            f"{len(groups)} groups of sites have no component in common: {'; '.join(texts[:MOST_NAMED])}.",
+            "The merge only puts them side by side. Check that all sites use the same units, columns and coding.",
+        )
+    elif alone:
+        which = [f"{names[site]} ({share:.0%})" for site, share in alone.items()]
+        yield Remark(
+            "site alone",
+            f"Most of what {listed(which)} found is unknown to all other sites.",
+            "Check its units and coding; if its data differ, no other site can confirm these components.",
+            "In brackets: the share of the site's data in slots of its own.",
+        )
+
+
+def estranged(evidence: Array, alike: Array | None = None) -> tuple[list[list[int]], dict[int, float]]:
+    """Groups of sites that share no slot; if there is one group, sites with most of their evidence in their own slots.
 
     `alike` says how far evidence in one slot supports another; by default each slot only supports itself.
     """
@@ -206,29 +228,15 @@ def separate(evidence: Array, names: Sequence[str], alike: Array | None = None) 
     evidence = np.where(evidence >= LEAST_EVIDENCE, evidence, 0.0)
     filled = np.flatnonzero(evidence.any(axis=1))
     if len(filled) < 2:
-        return
+        return [], {}
     shares = evidence[filled] / evidence[filled].sum(axis=1, keepdims=True)
     supported = shares if alike is None else shares @ alike
     count, group = connected_components(csr_array(in_common(shares, supported) >= COMMON), directed=False)
-    groups = [[names[site] for site in filled[group == one]] for one in range(count)]
-    if count > 1:
-        texts = sorted(map(listed, groups), key=lambda text: (-len(text), text))
-        yield Remark(
-            "nothing shared",
-            f"{count} groups of sites have no component in common: {'; '.join(texts[:MOST_NAMED])}.",
-            "The merge only puts them side by side. Check that all sites use the same units, columns and coding.",
-        )
-        return
+    groups = [filled[group == one].tolist() for one in range(count)]
+    if count > 1 or len(filled) < 3:
+        return groups, {}
     unshared = only_here(shares, supported)
-    alone = np.flatnonzero(unshared > ALONE).tolist()
-    if alone and len(filled) > 2:
-        which = [f"{names[filled[site]]} ({unshared[site]:.0%})" for site in alone]
-        yield Remark(
-            "site alone",
-            f"Most of what {listed(which)} found is unknown to all other sites.",
-            "Check its units and coding; if its data differ, no other site can confirm these components.",
-            "In brackets: the share of the site's data in slots of its own.",
-        )
+    return groups, {int(filled[site]): float(unshared[site]) for site in np.flatnonzero(unshared > ALONE)}
 
 
 def in_common(shares: Array, supported: Array) -> Array:

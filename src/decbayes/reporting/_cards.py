@@ -184,8 +184,9 @@ def fact_text(name: str, value: Any) -> str:
 
 def disagreements(findings: Findings) -> Markup | None:
     """The strongest disagreements of sites that stand out: the site's version and that of all others."""
-    disagreeing = [site for site in findings.sites if len(findings.sites) > 1 and findings.influence.disagreeing[site]]
-    flagged = sorted(disagreeing, key=lambda site: -findings.influence.against[site])
+    influence = findings.influence
+    apart = np.flatnonzero(influence.disagreeing | influence.alone).tolist() if len(findings.sites) > 1 else []
+    flagged = sorted(apart, key=lambda site: -influence.against[site])
     if not flagged or not findings.sets:
         return None
     rows = sorted((row for site in flagged[:MOST_QUOTED] for row in quotes(findings, site)), key=lambda row: row[0])

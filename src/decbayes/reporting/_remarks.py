@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from decbayes.merging.reading import DISSENT
 from decbayes.merging.remarking import remarks_on
 from decbayes.remarks import Remark, ordered, with_measured_distance
 from decbayes.structure import CoupledSet
@@ -50,7 +51,8 @@ def remarks(findings: Findings) -> tuple[Remark, ...]:
     Remarks of the model on its components, such as topics worth a look, come before general ones on matches.
     """
     noticed = [*merge_remarks(findings), *influence_remarks(findings), *findings.parties.remarks(findings.names)]
-    noticed += findings.view.advice(findings.alignment, findings.names)
+    advice = findings.view.advice(findings.alignment, findings.names)
+    noticed += [remark for remark in advice if remark.kind != DISSENT]  # these sites stand out
     kinds = (single_site_remarks, difference_remarks, match_remarks, small_component_remarks)
     noticed += [remark for coupled in findings.sets for kind in kinds for remark in kind(findings, coupled)]
     return ordered(with_measured_distance([*noticed, *lineage_remarks(findings)]))

@@ -251,7 +251,9 @@ class View:
 
     def advice(self, alignment: "Alignment", names: Sequence[str] = ()) -> Iterator[Remark]:
         """What stands out in a merge of such models, and what to do about it; `names` are those of the sites."""
-        return iter(())
+        from decbayes.merging.reading import dissent  # only for merges
+
+        return dissent(alignment, names)
 
     def matrix(self, posterior: Posterior) -> Matrix | None:
         """How components follow each other, if they do."""

@@ -1,20 +1,19 @@
 """Each site's influence on a merge, and its disagreement with all others: reported only, nothing is excluded."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from decbayes.families import Array, dense
-from decbayes.merging.aligning import align
 from decbayes.merging.alignment import Alignment
 from decbayes.merging.base.components import group_evidence, groups_of, log_bayes_factors
+from decbayes.merging.remarking import estranged, site_names
+from decbayes.merging.robust import Standing, standings
 from decbayes.posterior import Posterior
-
-Seen = TypeVar("Seen", Array, NDArray[np.bool_])
+from decbayes.remarks import Remark, listed
 
 # Log Bayes factors below this, in nats, are hardly chance, even with many sites and slots.
 DISAGREES = -10.0
@@ -26,6 +25,8 @@ LARGE = 5.0
 FEW = 4
 # The most sites excluded from one slot before the others are compared.
 MOST_EXCLUDED = 8
+# A site has nothing in common with the others if they confirm less than this share of its evidence.
+NOTHING = 0.1
 
 
 @dataclass(frozen=True)
@@ -38,9 +39,8 @@ class Influence:
         evidence: sites × slots, the number of observations of each site.
         log_bayes_factor: sites × slots, the log Bayes factor for "this site's version and the others' are the same"; 0
             if one of them has no data. The others are those that agree: one bad site does not mark honest ones.
-        rest: the same for sites that share slots, in an alignment without the sites that share none; None if all share
-            some. A site that is alone fills slots that the others then lack; squeezed into the remaining slots, they
-            seem to disagree.
+        standings: what a robust merge would make of each site; empty for files of a round and for two sites, where it
+            cannot judge. Then flags rest on the Bayes factors.
 
     >>> found = db.merging.Influence(evidence=np.array([[90.0], [10.0]]), log_bayes_factor=np.array([[-40.0], [-40.0]]))
     >>> found.share
@@ -51,7 +51,7 @@ class Influence:
 
     evidence: Array
     log_bayes_factor: Array
-    rest: "Influence | None" = None
+    standings: tuple[Standing, ...] = ()
 
     @cached_property
     def share(self) -> Array:
@@ -62,16 +62,16 @@ class Influence:
     @cached_property
     def apart(self) -> Array:
         """The share of each site's evidence that contradicts the other sites."""
-        evidence = self.evidence.sum(axis=1)
+        if self.standings:
+            return np.array([1.0 if standing.left_out else standing.against for standing in self.standings])
         against = np.where(self.log_bayes_factor < DISAGREES, self.evidence, 0.0).sum(axis=1)
-        return self._seen_without(per_observation(against, evidence), "apart")
+        return per_observation(against, self.evidence.sum(axis=1))
 
     @cached_property
     def against(self) -> Array:
         """How strongly each site contradicts the other sites, in nats per observation."""
-        evidence = self.evidence.sum(axis=1)
         nats = np.maximum(-self.log_bayes_factor, 0.0).sum(axis=1)
-        return self._seen_without(per_observation(nats, evidence), "against")
+        return per_observation(nats, self.evidence.sum(axis=1))
 
     @cached_property
     def times_median(self) -> Array:
@@ -92,6 +92,8 @@ class Influence:
 
         Such a site may be right, or may have different data.
         """
+        if self.standings:
+            return self._out & ~self.alone
         much = (self.apart > MUCH) & ~self.alone
         usual = self.against[self.evidence.sum(axis=1) > 0]
         if len(usual) < FEW:
@@ -101,23 +103,17 @@ class Influence:
 
     @cached_property
     def alone(self) -> NDArray[np.bool_]:
-        """Sites with slots of their own that agree with no other site although others agree: often a unit problem."""
-        return self._seen_without(self._unshared, "alone")
-
-    @cached_property
-    def _unshared(self) -> NDArray[np.bool_]:
+        """Sites that agree with no other site although others agree: often a unit problem."""
+        if self.standings:
+            return self._out & (self.apart > 1.0 - NOTHING)
         filled = self.evidence > 0.5
         agrees = filled & (self.log_bayes_factor >= DISAGREES)
         shares = (agrees & (agrees.sum(axis=0) > 1)).any(axis=1)
         return np.asarray((filled & (filled.sum(axis=0) == 1)).any(axis=1) & ~shares & (shares.sum() > 1))
 
-    def _seen_without(self, amounts: Seen, name: str) -> Seen:
-        """The amounts, but for sites that share slots those of the alignment without the sites that share none."""
-        if self.rest is None:
-            return amounts
-        seen = amounts.copy()
-        seen[~self._unshared] = getattr(self.rest, name)
-        return seen
+    @property
+    def _out(self) -> NDArray[np.bool_]:
+        return np.array([standing.is_out for standing in self.standings])
 
     def flags(self, site: int) -> tuple[str, ...]:
         """The flags of a site, in a few words."""
@@ -154,24 +150,38 @@ def influence(alignment: Alignment) -> Influence:
         factors = np.array([compared(alignment.in_slots(site), kept, groups, excluded[site]) for site in posteriors])
         worst = odd_ones(np.where(excluded, np.inf, factors), (evidence > 0.0) & ~excluded)
         if not worst.any() or not last:
-            result = Influence(evidence, factors)
-            return replace(result, rest=without_unshared(alignment, result))
+            return Influence(evidence, factors, standings_in(alignment))
         excluded |= worst
     raise AssertionError("the last pass returns")
 
 
-def without_unshared(alignment: Alignment, whole: Influence) -> Influence | None:
-    """Influence among the sites that share slots, in the slots left to them, at least as many as they need."""
-    alone, structure = whole._unshared, alignment.structure
-    if not alone.any():
-        return None
-    rest = [posterior for site, posterior in enumerate(alignment.posteriors) if not alone[site]]
-    slots = None
-    if structure.resizable:
-        (coupled, *_) = structure.symmetry
-        used = int((whole.evidence[alone] > 0.5).any(axis=0).sum())
-        slots = max(structure.components(coupled) - used, *(one.structure.components(coupled) for one in rest))
-    return influence(align(rest, components=slots))
+def standings_in(alignment: Alignment) -> tuple[Standing, ...]:
+    """What a robust merge would make of each site; empty if it cannot judge, as for files of a round."""
+    return () if alignment.decided == "rounds" else standings(alignment.sent or alignment.posteriors)
+
+
+DISSENT = "site disagrees"
+"""The kind of remark that names sites which a robust merge would leave out."""
+
+
+def dissent(alignment: Alignment, names: Sequence[str]) -> Iterator[Remark]:
+    """A warning about sites that a robust merge would leave out, if no remark on shared slots names them."""
+    if alignment.counted != "all":  # they are left out
+        return
+    names, named = names or site_names(len(alignment.posteriors)), set[int]()
+    for shared in alignment.shared().values():
+        groups, alone = estranged(*shared.parts)
+        named.update(alone, *(groups if len(groups) > 1 else ()))
+    apart = {site: standing.against for site, standing in enumerate(standings_in(alignment)) if standing.is_out}
+    which = [f"{names[site]} ({share:.0%})" for site, share in apart.items() if site not in named]
+    if which:
+        yield Remark(
+            DISSENT,
+            f"{listed(which)} clearly disagree{'' if len(which) > 1 else 's'} with most sites.",
+            "Check units, columns and coding there. Merge with robust=True (`--robust`) to leave "
+            f"{'them' if len(which) > 1 else 'it'} out.",
+            "In brackets: the share of its evidence that disagrees.",
+        )
 
 
 def odd_ones(factors: Array, filled: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -1,5 +1,5 @@
 """A merge that names sites which clearly disagree with most others, and hardly moves with them."""
 
-from decbayes.merging.robust.robust import Robust, RobustMerge, Standing, robust_merge
+from decbayes.merging.robust.robust import Robust, RobustMerge, Standing, robust_merge, standings
 
-__all__ = ["Robust", "RobustMerge", "Standing", "robust_merge"]
+__all__ = ["Robust", "RobustMerge", "Standing", "robust_merge", "standings"]

@@ -139,7 +139,9 @@ class Ballot:
         topics; in an alignment these would take slots that others need.
         """
         scales = [group.scale[group.site] for group in self.groups]
-        alignment = aligned(self.weighted(self.posteriors, scales, scales), slots, self.solver or Grouping(passes=0))[0]
+        number = slots if self.posteriors[0].structure.resizable else None
+        solver = self.solver or Grouping(passes=0)
+        alignment = aligned(self.weighted(self.posteriors, scales, scales), number, solver)[0]
         usual = weigh(voted.group, *slots_in(alignment, voted.group))
         selective = (voted.weights < 0.5)[voted.group.known].any() or voted.slots > slots
         return voted if selective and voted.votes.sum() > usual.votes.sum() + BETTER else usual

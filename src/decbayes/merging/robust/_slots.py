@@ -238,7 +238,7 @@ def elected(group: Group, slots: int, spare: int) -> Indices:
     chosen: list[int] = []
     for turn in range(min(slots + spare, weights.shape[1])):
         gain = gains(chosen)
-        if gain.max() < (VOTES_FOR_NEW_SLOT if turn >= slots else LEAST_GAIN):
+        if chosen and gain.max() < (VOTES_FOR_NEW_SLOT if turn >= slots else LEAST_GAIN):
             break
         chosen.append(int(np.argmax(gain)))
     for _ in range(EXCHANGES):

@@ -20,8 +20,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import gammainc
 
 from decbayes.families import Array
 from decbayes.merging.alignment import Alignment, Counted, quick_remarks, remarks_in_time
@@ -30,17 +28,12 @@ from decbayes.merging.base.components import LEAST_EVIDENCE, evidence_by_site
 from decbayes.merging.base.coupled import as_sequence
 from decbayes.merging.base.problem import Number, OnMatch, Solver
 from decbayes.merging.robust._ballot import FLAGGED, Ballot, Outcome
-from decbayes.merging.robust._likeness import LITTLE
+from decbayes.merging.robust._copies import exact_copies, first_of, near_copies
 from decbayes.merging.robust._slots import tolerated_faults
-from decbayes.merging.robust.votes import AVERAGE, KNOWN, Group
+from decbayes.merging.robust.votes import AVERAGE, KNOWN
 from decbayes.posterior import Posterior
 from decbayes.remarks import Later, Remark, listed, ordered, warnings_in, without_advice_to_refine
 
-# Two sites are copies if chance would make them this similar with probability below CHANCE, and a typical pair of sites
-# is LESS_ALIKE times less similar.
-CHANCE, LESS_ALIKE = 1e-6, 100.0
-# Profiles whose relative difference is smaller than this are equal.
-SAME = 1e-9
 # A site is flagged if no other site confirms more than this share of its evidence.
 ALONE = 0.5
 # A site counts in full from this share of its evidence on.
@@ -282,12 +275,39 @@ def robust_merge(
     >>> abs(merged.posterior.mean("mean").item()) < 0.1 < db.merge(sites).mean("mean").item()
     True
     """
-    rule, given = robust or Robust(), as_sequence(posteriors)
+    rule, slots = robust or Robust(), "largest" if components is None else components
+    return elect(as_sequence(posteriors), rule.cap, components is None, slots, solver, progress).merge()
+
+
+def standings(posteriors: Iterable[Posterior]) -> tuple[Standing, ...]:
+    """What a robust merge would make of each site, without merging; empty if too few sites have data to judge.
+
+    Args:
+        posteriors: one per site, of one structure; numbers of components may differ.
+
+    >>> model = db.models.GaussianMean(variance=1.0, prior_variance=100.0)
+    >>> sites = [model.fit(np.full((20, 1), mean)).posterior for mean in (0.0, 0.1, -0.1, 0.05, 6.0)]
+    >>> [standing.is_out for standing in db.merging.standings(sites)]
+    [False, False, False, False, True]
+    """
+    given = as_sequence(posteriors)
+    election = elect(given) if len(given) >= FEWEST else None
+    return election.standings() if election is not None and election.judged else ()
+
+
+def elect(
+    posteriors: Sequence[Posterior],
+    cap: float = Robust.cap,
+    spare: bool = True,
+    slots: Number = "largest",
+    solver: Solver | str | None = None,
+    progress: OnMatch | None = None,
+) -> "Election":
+    """The vote of all sites but copies."""
     # In canonical order, so that the result is a function of the set.
-    order, readings = canonical_order(given)
-    ordered_sites, sets = [given[site] for site in order], [readings[site].components for site in order]
-    slots: Number = "largest" if components is None else components
-    ballot = Ballot(ordered_sites, sets, rule.cap, components is None, True, slots, solver, progress)
+    order, readings = canonical_order(posteriors)
+    ordered_sites, sets = [posteriors[site] for site in order], [readings[site].components for site in order]
+    ballot = Ballot(ordered_sites, sets, cap, spare, True, slots, solver, progress)
     counted, repeated = [*range(len(order))], dict[int, int]()
     # Exact copies are found fast, and fewer sites are then compared in pairs.
     for copies in (exact_copies, near_copies):
@@ -297,80 +317,45 @@ def robust_merge(
             ballot = ballot.among([place for place, site in enumerate(counted) if site not in found])
             counted = [site for site in counted if site not in found]
     judged = sum(readings[order[place]].rank[0] < 0.0 for place in counted) >= FEWEST
-    return described((ballot if judged else replace(ballot, judging=False)).decided(), counted, repeated, order, judged)
+    outcome = (ballot if judged else replace(ballot, judging=False)).decided()
+    copied = {order[one]: order[other] for one, other in repeated.items()}
+    return Election(outcome, [order[place] for place in counted], copied, len(order), judged)
 
 
-def first_of(copies: NDArray[np.bool_]) -> dict[int, int]:
-    """The first site that each copy repeats."""
-    firsts: dict[int, int] = {}
-    for one, other in np.argwhere(copies).tolist():
-        firsts.setdefault(one, firsts.get(other, other))
-    return firsts
+@dataclass(frozen=True)
+class Election:
+    """An outcome in the caller's numbers of sites.
 
+    Attributes:
+        outcome: the outcome of the ballot.
+        counted: the sites of the ballot, all but copies.
+        repeated: the site that each copy repeats.
+        sites: the number of all sites.
+        judged: whether there are enough sites with data to tell which ones are right.
+    """
 
-def exact_copies(groups: Sequence[Group]) -> NDArray[np.bool_]:
-    """(sites, sites): which sites repeat an earlier one, regardless of labels and amounts of evidence."""
-    return np.asarray(earlier(groups) & np.all([same_profiles(group) for group in groups], axis=0))
+    outcome: Outcome
+    counted: Sequence[int]
+    repeated: dict[int, int]
+    sites: int
+    judged: bool
 
+    def standings(self) -> tuple[Standing, ...]:
+        shares = dict(zip(self.outcome.sites, self.outcome.standings(), strict=True))
+        known = {self.counted[site]: Standing(*share) for site, share in shares.items()}
+        known |= {one: Standing(0.0, copy_of=other) for one, other in self.repeated.items()}
+        return tuple(known.get(site, Standing(0.0, left_out=True)) for site in range(self.sites))
 
-def near_copies(groups: Sequence[Group]) -> NDArray[np.bool_]:
-    """(sites, sites): which sites are far more similar to an earlier one than chance and usual differences explain."""
-    lost = np.zeros((groups[0].sites,) * 2)
-    for group in groups:
-        # At the claimed evidence: sites scaled down to almost nothing would all look alike.
-        lost += site_losses(group) / np.minimum(group.voting[:, None], group.voting)
-    lost = np.minimum(lost, lost.T)
-    pairs, parameters = earlier(groups), known_parameters(groups)
-    usual = np.median(lost[pairs & np.isfinite(lost)]) if (pairs & np.isfinite(lost)).any() else 0.0
-    unlikely = gammainc(0.5 * np.maximum(parameters, 1.0)[:, None], lost) < CHANCE
-    return np.asarray(pairs & unlikely & (lost * LESS_ALIKE <= usual))
-
-
-def earlier(groups: Sequence[Group]) -> NDArray[np.bool_]:
-    """(sites, sites): whether the second comes first, for sites with data; sites without come last."""
-    return np.tril(np.broadcast_to(known_parameters(groups)[:, None] > 0.0, (groups[0].sites,) * 2), -1)
-
-
-def known_parameters(groups: Sequence[Group]) -> Array:
-    """Per site: the parameters of all components that it knows."""
-    return np.asarray(sum(np.bincount(one.site, one.parameters * one.known, one.sites) for one in groups))
-
-
-def site_losses(group: Group) -> Array:
-    """(sites, sites): nats lost by the components of one site next to another's; infinite if not compared."""
-    candidates = group.likeness.candidates
-    distances = np.full((group.sites, group.sites), np.inf)
-    for site in np.unique(group.site[candidates]).tolist():
-        nearest = group.likeness.lost[:, group.site[candidates] == site].min(axis=1)
-        distances[:, site] = np.bincount(group.site, np.where(group.known, nearest, 0.0), group.sites)
-    return distances
-
-
-def same_profiles(group: Group) -> Array:
-    """(sites, sites): whether two sites have the same sum of components per observation."""
-    evidence = np.maximum(np.bincount(group.site, group.evidence, group.sites), LITTLE)
-    profiles = np.concatenate(group.sums(group.site, np.ones(len(group.site)), group.sites)[0], axis=1)
-    profiles = profiles / evidence[:, None]
-    apart = np.array([np.abs(profiles - profile).max(axis=1) for profile in profiles])
-    return np.asarray(apart <= SAME * np.abs(profiles).max(axis=1))
-
-
-def described(
-    outcome: Outcome, counted: Sequence[int], repeated: dict[int, int], order: Sequence[int], judged: bool
-) -> RobustMerge:
-    """The outcome in the caller's order; `counted` are the canonical positions of all sites except copies."""
-    shares = dict(zip(outcome.sites, outcome.standings(), strict=True))
-    standings = {order[counted[site]]: Standing(*share) for site, share in shares.items()}
-    standings |= {order[one]: Standing(0.0, copy_of=order[other]) for one, other in repeated.items()}
-    sites = tuple(standings.get(site, Standing(0.0, left_out=True)) for site in range(len(order)))
-    by_slot = outcome.by_slot()
-    weights = np.zeros((len(order), by_slot.shape[1]))
-    numbers = tuple(order[counted[outcome.sites[place]]] for place in outcome.merged)
-    weights[[*numbers]] = by_slot
-    alignment = replace(outcome.alignment, counted=counted_of([sites[site].counts for site in numbers], len(order)))
-    merged = outcome.alignment.merged()
-    merge = RobustMerge(merged, weights, sites, alignment, numbers, outcome.spare, judged, outcome.spared)
-    return replace(merge, posterior=replace(merge.posterior, remarks=Later(merge.remarks)))
+    def merge(self) -> RobustMerge:
+        outcome, sites = self.outcome, self.standings()
+        by_slot = outcome.by_slot()
+        weights = np.zeros((self.sites, by_slot.shape[1]))
+        numbers = tuple(self.counted[outcome.sites[place]] for place in outcome.merged)
+        weights[[*numbers]] = by_slot
+        alignment = replace(outcome.alignment, counted=counted_of([sites[site].counts for site in numbers], self.sites))
+        merged = outcome.alignment.merged()
+        merge = RobustMerge(merged, weights, sites, alignment, numbers, outcome.spare, self.judged, outcome.spared)
+        return replace(merge, posterior=replace(merge.posterior, remarks=Later(merge.remarks)))
 
 
 def counted_of(counts: Sequence[float], given: int) -> Counted:
