@@ -571,6 +571,19 @@ def test_reasons_are_told_in_plain_words(honest, rng):
     assert not Standing(counts=0.4).flagged
 
 
+def test_a_site_left_out_is_first_asked_for_its_units_which_may_be_in_agreed_scales(rng):
+    kind = rng.integers(2, size=60)
+    columns = {"fev": db.columns.Gaussian(2.5, 1.0)}
+    models = db.LatentClasses(components=2, columns=columns), db.GaussianMixture(2, 1)
+    for model in models:
+        litres = [np.where(kind, 3.4, 1.6)[:, None] + rng.normal(0, 0.3, (60, 1)) for _ in range(4)]
+        sites = [model.from_assignments(site, kind) for site in [*litres[:3], 1000 * litres[3]]]
+        (said,) = [one.advice for one in db.merging.robust_merge(sites).remarks() if one.kind == "site hardly counts"]
+        assert said.startswith("Ask how its data were collected: units")
+        assert ("agreed scales" in said) == (model is models[0])
+        assert said.endswith("fit it again with more restarts.")
+
+
 def test_a_robust_merge_says_what_it_cannot_do(honest):
     posteriors = honest[0][KNOWN]
     with pytest.raises(StructureMismatch, match="cannot follow an earlier one"):

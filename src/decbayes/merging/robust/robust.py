@@ -42,6 +42,8 @@ ASK = (
     "Ask how its data were collected: units, coding, period. It may also be right, or have seen something else. "
     "Rounds (refine) count it again, unless its files are left out of them."
 )
+AGREED = "If its units are wrong, its values may be in the agreed scales: agree on columns without it, and fit again."
+RESTART = "If nothing is wrong with its data, fit it again with more restarts."
 COPIED = "Ask whether both are fits of the same data, and merge only one of them."
 LESS = "Part of it disagrees with the others, or it has far more evidence than most sites."
 # The smallest number of sites in which a majority can be recognised.
@@ -208,7 +210,9 @@ class RobustMerge:
     @property
     def _ask(self) -> str:
         """What to do about a site that is left out; only fits of components depend on where they start."""
-        return f"Fit it again with more restarts. {ASK}" if self.alignment.structure.symmetry else ASK
+        structure = self.alignment.structure
+        texts = {ASK: True, AGREED: structure.symmetry and "columns" in structure.model, RESTART: structure.symmetry}
+        return " ".join(text for text, holds in texts.items() if holds)
 
     def _of_slots(self, sites: Sequence[str]) -> Iterator[Remark]:
         thin = [f"slot {slot}: {listed([sites[site] for site in few])}" for slot, few in self.thin_slots().items()]
