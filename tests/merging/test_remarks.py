@@ -157,6 +157,34 @@ def test_a_site_in_other_units_is_alone_and_groups_that_share_nothing_are_named(
     assert "site alone" in kinds([*sites, near], components=3)
 
 
+@pytest.mark.parametrize(("slots", "apart"), [(2, False), (4, True)])
+def test_sites_that_share_nothing_are_side_by_side_only_where_there_are_slots_for_all(slots, apart, rng):
+    sites = [fitted([-10.0, 10.0], rng) for _ in range(3)] + [fitted([-400.0, 700.0], rng)]
+    merged = db.merge(sites, components=slots)
+    true = [-400.0, -10.0, 10.0, 700.0]
+    assert all(np.isclose(true, mean, rtol=0.1).any() for mean in merged.mean("components").ravel()) == apart
+    (remark,) = [remark for remark in merged.remarks if remark.kind == "nothing shared"]
+    assert ("side by side" in remark.advice, "averages them" in remark.advice) == (apart, not apart)
+
+
+@pytest.mark.parametrize("slots", [4, 8])
+def test_features_that_share_nothing_are_averaged_in_as_many_slots_as_there_are(slots, rng):
+    """They are matched one to one, and their fits cannot be wide."""
+    features = (rng.random((4, 12)) < 0.4) * 1.0
+    model = db.LatentFeatures(4, 12, variance=0.04)
+    sites = []
+    for unit in (1.0, 1.0, 10.0):
+        shown = rng.random((60, 4)) < 0.4
+        sites.append(model.fit(unit * (shown @ features + rng.normal(0, 0.2, (60, 12))), rng=rng).posterior)
+    alignment = db.align(sites, components=slots)
+    remarks = db.merging.remarks(alignment)
+    (remark,) = [remark for remark in remarks if remark.kind == "nothing shared"]
+    (coupled,) = alignment.structure.symmetry
+    shared = {*alignment.slots(coupled)[2]} & {*alignment.slots(coupled)[0], *alignment.slots(coupled)[1]}
+    assert ("averages them" in remark.advice) == bool(shared)
+    assert '"wide"' not in " ".join(map(str, remarks))
+
+
 def test_unlike_shares_are_those_that_enumeration_finds():
     """Two sites with all data in one slot each: KL is log 2 less smoothing, and few data take it back."""
     many, few, apart = np.array([[1e6, 0.0], [0.0, 1e6]]), np.array([[3.0, 0.0], [0.0, 3.0]]), np.eye(2)

@@ -66,13 +66,13 @@ def remarks_on(
             remarks += separate(of_set.evidence, names)
             remarks += without_common_words(posteriors, coupled, names)
         else:  # first: a site in other units also makes components differ
-            remarks += separate(of_set.parts.evidence, names, of_set.parts.alike)
+            remarks += separate(of_set.parts.evidence, names, of_set.parts.alike, of_set.evidence)
         remarks += few_slots(structure, coupled, of_set, decided)
         remarks += unlike_shares(structure, coupled, of_set)
         remarks += near_duplicates(of_set)
         if decided != "rounds":
             found = found_by_sites(posteriors, coupled)
-            remarks += small_sites(of_set, found, discrete(structure, coupled), unit_of(structure, coupled))
+            remarks += small_sites(of_set, found, classes(structure, coupled), unit_of(structure, coupled))
     return ordered(remarks)
 
 
@@ -158,9 +158,10 @@ def found_by_sites(posteriors: Sequence[Posterior], coupled: CoupledSet) -> Indi
     return np.array([(group_evidence(one, coupled.factors) >= LEAST_EVIDENCE).sum() for one in posteriors])
 
 
-def discrete(structure: Structure, coupled: CoupledSet) -> bool:
-    """Whether components have binary or categorical columns."""
-    return any(structure.families[name].categorical for name in coupled.factors)
+def classes(structure: Structure, coupled: CoupledSet) -> bool:
+    """Whether components are those of a mixture and have binary or categorical columns: its fits may be "wide"."""
+    discrete = any(structure.families[name].categorical for name in coupled.factors)
+    return discrete and bool(weight_factors(structure, coupled))
 
 
 def unit_of(structure: Structure, coupled: CoupledSet) -> str:
@@ -196,17 +197,24 @@ def small_sites(shared: Shared, components: Indices, classes: bool, unit: str) -
     )
 
 
-def separate(evidence: Array, names: Sequence[str], alike: Array | None = None) -> Iterator[Remark]:
-    """Sites with most of their evidence in unshared slots, or groups of sites that share none at all."""
+def separate(
+    evidence: Array, names: Sequence[str], alike: Array | None = None, slots: Array | None = None
+) -> Iterator[Remark]:
+    """Sites with most of their evidence in unshared slots, or groups of sites that share none at all.
+
+    `slots` is the evidence in each slot, if that of slots with different components is apart in `evidence`.
+    """
     groups, alone = estranged(evidence, alike)
     if len(groups) > 1:
         texts = sorted(
             (listed([names[site] for site in group]) for group in groups), key=lambda text: (-len(text), text)
         )
+        averaged = slots is not None and len(estranged(slots)[0]) < len(groups)
+        merge = "averages them in common slots" if averaged else "only puts them side by side"
         yield Remark(
             "nothing shared",
             f"{len(groups)} groups of sites have no component in common: {'; '.join(texts[:MOST_NAMED])}.",
-            "The merge only puts them side by side. Check that all sites use the same units, columns and coding.",
+            f"The merge {merge}. Check that all sites use the same units, columns and coding.",
         )
     elif alone:
         which = [f"{names[site]} ({share:.0%})" for site, share in alone.items()]

@@ -22,8 +22,8 @@ Row = dict[str, Any]
 STANDING_OUT = 3
 # A component with fewer observations is empty.
 LEAST_EVIDENCE, NO_DATA = 0.5, ("no data",)
-# Values that vary by less than this part of the agreed scale do not fit it: by default the prior variance then weighs as
-# much as 240 observations of a component. Sites that differ, by age or year, vary by more. Smaller variances than
+# Values that vary by less than this part of the agreed scale do not fit it: by default the prior variance then weighs
+# as much as 240 observations of a component. Sites that differ, by age or year, vary by more. Smaller variances than
 # LEAST_VARIANCE, in squared agreed scales, are rounding.
 TINY, LEAST_VARIANCE = 0.05, 1e-12
 
