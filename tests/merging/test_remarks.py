@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from scipy.stats import norm
 from structures import relabel
 
@@ -14,9 +15,19 @@ from decbayes.errors import InvalidFile, MergeWarning
 from decbayes.files import from_bytes, load_note, to_bytes
 from decbayes.merging import _merge
 from decbayes.merging import alignment as aligning
+from decbayes.merging.base.division import Division
 from decbayes.merging.grouping.shared import predictive_gains
 from decbayes.merging.placing import as_labelled
-from decbayes.merging.remarking import COST, data_totals, remarks_on, same_totals, separate, share_gains
+from decbayes.merging.remarking import (
+    COST,
+    data_totals,
+    estranged,
+    group_evidence,
+    remarks_on,
+    same_totals,
+    separate,
+    share_gains,
+)
 from decbayes.remarks import from_plain, lines
 
 MODEL = db.GaussianMixture(2, 1, variance=1.0, prior_variance=400.0)
@@ -443,3 +454,21 @@ def test_warnings_of_topics_are_found_at_once_and_notes_when_somebody_reads_them
         assert pickle.loads(pickle.dumps(merged)).remarks == merged.remarks[:]
         assert len(asked) == 2, "read once, found once"
         asked.clear()
+
+
+def test_a_topic_that_mixes_those_of_others_is_known_to_them():
+    """The last site has two topics of the others fused in one, which its merge divides, and 30% foreign words."""
+    words = np.repeat(np.eye(4)[:, :3], 10, axis=1)
+    structure = db.LatentDirichletAllocation(4, tuple(f"w{n}" for n in range(30))).structure
+    counts = [[60.0 * words[0], 40.0 * words[1]]] * 3 + [[30.0 * words[0] + 40.0 * words[1], 30.0 * words[2]]]
+    sites = [db.Posterior(structure, {"topics": csr_array(np.vstack([*rows, 0.0 * words[2:]]))}) for rows in counts]
+    (coupled,), names = structure.symmetry, np.array([2, 0, 3, 1])
+    shares = [np.eye(4)[[0, 1, 3, 3]]] * 3 + [np.array([[3 / 7, 4 / 7, 0, 0], [0, 0, 1, 0], *np.eye(4)[[3, 3]]])]
+    slots = [names[[0, 1, 3, 3]]] * 3 + [names[[3, 2, 3, 3]]]
+    whole = replace(as_labelled(sites), assignments=tuple({coupled: labels} for labels in slots))
+    divided = replace(whole, divisions={coupled: Division(tuple(shares), words.T / 10.0, names)})
+    merged = [divided.in_slots(site).contribution["topics"].sum(axis=1) for site in range(4)]
+    np.testing.assert_allclose(divided.evidence(coupled), merged)
+    for alignment, said in ((whole, ["nothing shared"]), (divided, [])):
+        for remarks in (db.merging.remarks(alignment), aligning.remarks_in_time(alignment)[1]):
+            assert [remark.kind for remark in remarks if "groups of sites have" in remark.what] == said

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
+from types import MappingProxyType
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -58,12 +59,17 @@ def remarks_on(
     shared: Mapping[CoupledSet, Shared],
     names: Sequence[str],
     decided: Decided = "given",
+    divided: Mapping[CoupledSet, Array] = MappingProxyType({}),
 ) -> tuple[Remark, ...]:
-    """All remarks, warnings first; `names` are those of the sites, `decided` is as in an alignment."""
+    """All remarks, warnings first.
+
+    `names` are those of the sites, `decided` is as in an alignment, and `divided` is the sites' evidence in slots, of
+    sets whose mixed components are divided.
+    """
     remarks = [*of_posteriors(posteriors, names)]
     for coupled, of_set in shared.items():
         if are_budgets(structure):
-            remarks += separate(of_set.evidence, names)
+            remarks += separate(divided.get(coupled, of_set.evidence), names)
             remarks += without_common_words(posteriors, coupled, names)
         else:  # first: a site in other units also makes components differ
             remarks += separate(of_set.parts.evidence, names, of_set.parts.alike, of_set.evidence)
@@ -85,16 +91,12 @@ def of_posteriors(posteriors: Sequence[Posterior], names: Sequence[str]) -> Iter
 
 def warnings_of_topics(
     posteriors: Sequence[Posterior],
-    slots: Sequence[Indices],
-    count: int,
+    evidence: Array,
     coupled: CoupledSet,
     names: Sequence[str] | None = None,
 ) -> tuple[Remark, ...]:
-    """The warnings for components that are budgets of counts: they need only sums of evidence."""
+    """The warnings for components that are budgets of counts, from the sites' evidence in slots."""
     names = names or site_names(len(posteriors))
-    evidence = np.zeros((len(posteriors), count))
-    for row, posterior, labels in zip(evidence, posteriors, slots, strict=True):
-        np.add.at(row, labels, group_evidence(posterior, coupled.factors))
     remarks = [
         *of_posteriors(posteriors, names),
         *separate(evidence, names),
