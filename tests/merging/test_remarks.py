@@ -21,8 +21,6 @@ from decbayes.merging.placing import as_labelled
 from decbayes.merging.remarking import (
     COST,
     data_totals,
-    estranged,
-    group_evidence,
     remarks_on,
     same_totals,
     separate,

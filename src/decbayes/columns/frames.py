@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from decbayes.base.arguments import check_all_named, columns_listed, some
-from decbayes.columns._comparing import in_common_units
 from decbayes.columns.cells import FALSE, TRUE, Array, Raw, is_missing, seen, text_of
 from decbayes.columns.column import Column, Having
 from decbayes.columns.kinds import Categorical, Gaussian, Missing, Poisson, YesNo, kind_named
@@ -279,6 +278,8 @@ def agreed_column(name: str, columns: Sequence[Column]) -> Column:
             f"Column '{name}' is {' at one site and '.join(kinds)} at another; state one when the table is read: "
             f"--kinds {quote(f'{name}={kinds[0]}')}, for example."
         )
+    from decbayes.columns._comparing import in_common_units  # most commands agree on nothing
+
     return type(columns[0]).agreed(in_common_units(columns))
 
 
