@@ -470,3 +470,46 @@ def test_a_topic_that_mixes_those_of_others_is_known_to_them():
     for alignment, said in ((whole, ["nothing shared"]), (divided, [])):
         for remarks in (db.merging.remarks(alignment), aligning.remarks_in_time(alignment)[1]):
             assert [remark.kind for remark in remarks if "groups of sites have" in remark.what] == said
+
+
+def test_a_column_that_is_constant_at_one_site_is_named_before_slots(rng):
+    """Its components are flat there, so that none of the others is like them."""
+    centres = np.array([[0.0, 0.0], [6.0, 2.0], [0.0, 8.0]])
+    model = db.GaussianMixture(3, 2, covariance="full", columns=("glucose", "crp"))
+    tables = [centres[rng.integers(3, size=150)] + rng.normal(size=(150, 2)) for _ in range(4)]
+    flat = np.column_stack([tables[3][:, 0], np.ones(150)])
+    usual, constant = [model.fit(table, rng=rng).posterior for table in tables], model.fit(flat, rng=rng).posterior
+    remarks = db.merging.remarks(db.align([*usual, constant], components=3), list("abcde"))
+    kinds_in_order = [remark.kind for remark in remarks if remark.is_warning]
+    assert kinds_in_order.index("constant columns") < kinds_in_order.index("few slots")
+    said = {remark.kind: remark for remark in remarks}
+    assert said["constant columns"].what == "e: Columns with one value in all rows: crp."
+    assert said["few slots"].advice.startswith("Check the sites that are named first. Merge with more")
+    everywhere = db.merging.remarks(db.align([constant, constant], components=3))
+    assert "constant columns" not in {remark.kind for remark in everywhere}
+
+
+def test_a_constant_column_that_changes_nothing_is_a_note(rng):
+    columns = {"x": db.columns.Gaussian(0, 10), "falls": db.columns.Poisson(0.05)}
+    model = db.LatentClasses(components=2, columns=columns)
+    tables = [{"x": rng.normal(np.resize([-10.0, 10.0], 80)), "falls": np.resize([0] * 19 + [1], 80)} for _ in range(4)]
+    tables[3]["falls"][:] = 0
+    remarks = db.merge([model.fit(table, rng=rng).posterior for table in tables], components=2).remarks
+    assert [(remark.kind, remark.severity) for remark in remarks] == [("constant columns", "note")]
+
+
+def test_sites_are_checked_before_slots_are_added(rng):
+    """A hidden Markov model has as many slots as states: those of a site that drifts make all slots differ."""
+    model = db.HiddenMarkov(states=2, columns={"x": db.columns.Gaussian(0, 10)})
+
+    def sequences(drift):
+        states = np.repeat(rng.integers(2, size=(20, 6)), 5, axis=1)
+        return [(12.0 * one - 6.0 + drift * np.arange(30) + rng.normal(size=30))[:, None] for one in states]
+
+    sites = [model.fit(sequences(drift), rng=rng).posterior for drift in (0.0, 0.0, 0.0, 0.2)]
+    remarks = [remark for remark in db.merge(sites).remarks if remark.is_warning]
+    assert [remark.kind for remark in remarks][-2:] == ["site disagrees", "few slots"]
+    assert "site 3" in remarks[-2].what
+    assert remarks[-1].advice.startswith("Check the sites that are named first.")
+    (alone,) = [remark for remark in db.merge(sites[:3], components=1).remarks if remark.kind == "few slots"]
+    assert "named" not in alone.advice

@@ -28,7 +28,7 @@ from decbayes.merging.base.products import (
 from decbayes.merging.grouping.shared import Shared, shared_components
 from decbayes.merging.remarking import are_budgets, remarks_on, site_names, warnings_of_topics, weight_factors
 from decbayes.posterior import EXACT, Posterior
-from decbayes.remarks import Later, Remark, lines, ordered, warnings_in, with_measured_distance
+from decbayes.remarks import Later, Remark, lines, ordered, sites_first, warnings_in, with_measured_distance
 from decbayes.structure import CoupledSet, Permutation, Structure, is_permutation
 
 Assignments = tuple[SiteSlots, ...]
@@ -235,7 +235,7 @@ def remarks(alignment: Alignment, names: Sequence[str] | None = None) -> tuple[R
     named = names_of_sites(alignment, names)
     divided = {coupled: alignment.evidence(coupled) for coupled in alignment.divisions}
     usual = remarks_on(alignment.posteriors, alignment.structure, alignment.shared(), named, alignment.decided, divided)
-    return ordered(with_measured_distance([*usual, *advice_on(alignment, named)]))
+    return sites_first(with_measured_distance([*usual, *advice_on(alignment, named)]))
 
 
 def names_of_sites(alignment: Alignment, names: Sequence[str] | None) -> tuple[str, ...]:

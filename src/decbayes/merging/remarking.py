@@ -13,7 +13,7 @@ from decbayes.merging.base.components import LEAST_EVIDENCE, group_evidence, gro
 from decbayes.merging.base.problem import Decided
 from decbayes.merging.grouping.shared import LEAST_PER_PARAMETER, Shared
 from decbayes.posterior import Posterior
-from decbayes.remarks import MOST_NAMED, RULES, Remark, listed, ordered
+from decbayes.remarks import CONSTANT, FEW_SLOTS, MOST_NAMED, OF_SITES, RULES, Remark, listed, ordered
 from decbayes.structure import CoupledSet, Structure
 
 # A site stands alone if more than this share of its evidence is in slots that no other site supports.
@@ -67,6 +67,7 @@ def remarks_on(
     sets whose mixed components are divided.
     """
     remarks = [*of_posteriors(posteriors, names)]
+    before = len(remarks)
     for coupled, of_set in shared.items():
         if are_budgets(structure):
             remarks += separate(divided.get(coupled, of_set.evidence), names)
@@ -79,7 +80,8 @@ def remarks_on(
         if decided != "rounds":
             found = found_by_sites(posteriors, coupled)
             remarks += small_sites(of_set, found, classes(structure, coupled), unit_of(structure, coupled))
-    return ordered(remarks)
+    unlike = any(remark.is_warning and remark.kind in (*OF_SITES, FEW_SLOTS) for remark in remarks[before:])
+    return ordered([*constant_columns(posteriors, names, unlike), *remarks])
 
 
 def of_posteriors(posteriors: Sequence[Posterior], names: Sequence[str]) -> Iterator[Remark]:
@@ -134,7 +136,7 @@ def few_slots(structure: Structure, coupled: CoupledSet, shared: Shared, decided
     count, would = len(shared.split), "" if serious and weighed else "would "
     more = f"with more than {count} slot{'' if count == 1 else 's'} the merge {would}{meaning}"
     yield Remark(
-        "few slots",
+        FEW_SLOTS,
         f"Slot{'s' if several else ''} {slots} hold{'' if several else 's'} components that differ: {more}.",
         MORE_SLOTS[decided],
         f"Estimated gain of splitting {'them' if several else 'it'}: {gain:.2g} nats per observation."
@@ -344,15 +346,30 @@ def of_sites(posteriors: Sequence[Posterior], names: Sequence[str]) -> Iterator[
 
     Changes at many sites are a warning even if they matter little at each of them: they all go in one direction.
     """
-    by_text: dict[Remark, list[str]] = {}
-    for name, posterior in zip(names, posteriors, strict=True):
-        for remark in posterior.remarks:
-            if remark.is_warning or remark.kind == RULES:
-                by_text.setdefault(remark, []).append(name)
-    for remark, sites in by_text.items():
+    for remark, sites in said_by(posteriors, names).items():
+        if not (remark.is_warning or remark.kind == RULES):
+            continue
         serious = remark.is_warning or len(sites) >= MANY * len(names)
         what = f"{listed(sites)}: {remark.what}"
         yield Remark(remark.kind, what, remark.advice, remark.rests_on, "warning" if serious else "note")
+
+
+def constant_columns(posteriors: Sequence[Posterior], names: Sequence[str], unlike: bool) -> Iterator[Remark]:
+    """Columns that are constant at some sites only: a warning if there are components that differ."""
+    why = "This may be why components differ: leave the columns out at all sites, or leave these sites out."
+    for remark, sites in said_by(posteriors, names).items():
+        if remark.kind == CONSTANT and len(sites) < len(names):
+            what, severity = f"{listed(sites)}: {remark.what}", "warning" if unlike else "note"
+            yield Remark(CONSTANT, what, why if unlike else remark.advice, severity=severity)
+
+
+def said_by(posteriors: Sequence[Posterior], names: Sequence[str]) -> dict[Remark, list[str]]:
+    """What posteriors say of their own data, with the names of the sites that say it."""
+    by_text: dict[Remark, list[str]] = {}
+    for name, posterior in zip(names, posteriors, strict=True):
+        for remark in posterior.remarks:
+            by_text.setdefault(remark, []).append(name)
+    return by_text
 
 
 def same_data(posteriors: Sequence[Posterior], names: Sequence[str]) -> Iterator[Remark]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from decbayes.merging.reading import DISSENT
 from decbayes.merging.remarking import remarks_on
-from decbayes.remarks import Remark, ordered, with_measured_distance
+from decbayes.remarks import Remark, sites_first, with_measured_distance
 from decbayes.structure import CoupledSet
 from decbayes.views import Findings
 from decbayes.views.comparison import changes_in
@@ -55,7 +55,7 @@ def remarks(findings: Findings) -> tuple[Remark, ...]:
     noticed += [remark for remark in advice if remark.kind != DISSENT]  # these sites stand out
     kinds = (single_site_remarks, difference_remarks, match_remarks, small_component_remarks)
     noticed += [remark for coupled in findings.sets for kind in kinds for remark in kind(findings, coupled)]
-    return ordered(with_measured_distance([*noticed, *lineage_remarks(findings)]))
+    return sites_first(with_measured_distance([*noticed, *lineage_remarks(findings)]))
 
 
 def merge_remarks(findings: Findings) -> tuple[Remark, ...]:
