@@ -322,7 +322,7 @@ def test_values_a_column_cannot_hold_are_refused(rng):
 def test_known_variances_take_no_missing_values(rng):
     for model in (db.GaussianMixture(2, 2, variance=1.0), db.GaussianMixture(2, 2, covariance="full")):
         with pytest.raises(InvalidData, match="NaN"):
-            model.fit([[0.0, np.nan]], rng=rng)
+            model.fit([[0.0, np.nan], [0.0, 1.0]], rng=rng)
 
 
 def test_agreement_of_groupings_is_that_of_scikit_learn(rng):

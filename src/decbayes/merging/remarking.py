@@ -359,8 +359,8 @@ def constant_columns(posteriors: Sequence[Posterior], names: Sequence[str], unli
     why = "This may be why components differ: leave the columns out at all sites, or leave these sites out."
     for remark, sites in said_by(posteriors, names).items():
         if remark.kind == CONSTANT and len(sites) < len(names):
-            what, severity = f"{listed(sites)}: {remark.what}", "warning" if unlike else "note"
-            yield Remark(CONSTANT, what, why if unlike else remark.advice, severity=severity)
+            what, advice = f"{listed(sites)}: {remark.what}", why if unlike else remark.advice
+            yield Remark(CONSTANT, what, advice, severity="warning" if unlike else "note")
 
 
 def said_by(posteriors: Sequence[Posterior], names: Sequence[str]) -> dict[Remark, list[str]]:

@@ -68,7 +68,7 @@ class ClassView(View):
         narrow = narrow_columns(self.model.columns, self.model.emissions, posterior)
         fitting = {*self.model.columns} - {row["column"] for row in narrow}
         rows = [row for row in self.model.separation(posterior) if row["gain"] < LEAST_GAIN]
-        tables = {
+        tables: dict[str, Sequence[Row]] = {
             "columns that do not distinguish classes: fit without them (--columns)": [
                 row for row in rows if row["column"] in fitting
             ],

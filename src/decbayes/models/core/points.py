@@ -48,7 +48,8 @@ def as_points(data: Any, dimension: int, *, unseen: bool = False, columns: Seque
         if empty.any() and not unseen:
             from decbayes.inputs.tables import WITHOUT_VALUES  # only for this error
 
-            where = f"'{columns[empty.argmax()]}'" if columns else f"number {empty.argmax()}"
+            first = int(empty.argmax())
+            where = f"'{columns[first]}'" if columns else f"number {first}"
             raise InvalidData(f"Column {where} is empty. {WITHOUT_VALUES}")
         raise InvalidData(
             f"{len(wrong)} of {len(points)} observations hold NaN or infinite values ({LARGEST:g} counts as infinite), "
