@@ -26,7 +26,7 @@ CONSTANT = "constant columns"
 OF_SITES = ("site disagrees", "nothing shared", "site alone", "stands out", CONSTANT)
 FEW_SLOTS = "few slots"
 OF_SLOTS = (FEW_SLOTS, "unlike shares", "small sites", "duplicate slots")
-SITES_FIRST = "Check the sites that are named first."
+SITES_FIRST = "First check the sites that are named."
 # Changes by disclosure rules that are shown of one site.
 MOST_CHANGES = 5
 # Advice on what a site sends first; and the kind of remark in which a merge says how far it is from one fit.

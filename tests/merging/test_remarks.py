@@ -484,7 +484,7 @@ def test_a_column_that_is_constant_at_one_site_is_named_before_slots(rng):
     assert kinds_in_order.index("constant columns") < kinds_in_order.index("few slots")
     said = {remark.kind: remark for remark in remarks}
     assert said["constant columns"].what == "e: Columns with one value in all rows: crp."
-    assert said["few slots"].advice.startswith("Check the sites that are named first. Merge with more")
+    assert said["few slots"].advice.startswith("First check the sites that are named. Merge with more")
     everywhere = db.merging.remarks(db.align([constant, constant], components=3))
     assert "constant columns" not in {remark.kind for remark in everywhere}
 
@@ -510,6 +510,6 @@ def test_sites_are_checked_before_slots_are_added(rng):
     remarks = [remark for remark in db.merge(sites).remarks if remark.is_warning]
     assert [remark.kind for remark in remarks][-2:] == ["site disagrees", "few slots"]
     assert "site 3" in remarks[-2].what
-    assert remarks[-1].advice.startswith("Check the sites that are named first.")
+    assert remarks[-1].advice.startswith("First check the sites that are named.")
     (alone,) = [remark for remark in db.merge(sites[:3], components=1).remarks if remark.kind == "few slots"]
     assert "named" not in alone.advice
