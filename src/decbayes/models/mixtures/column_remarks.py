@@ -1,11 +1,13 @@
-"""Columns that make a mixture find components that do not exist: one column twice, and constant ones."""
+"""Columns that make a mixture find components that do not exist: one column twice, constant ones, missing-value codes."""
 
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from decbayes.columns.cells import seem_coded
 from decbayes.errors import printable
 from decbayes.families import Array
+from decbayes.models.core.points import missing_codes
 from decbayes.models.likelihoods.point_pass import PointBlocks
 from decbayes.remarks import Remark, listed
 
@@ -37,7 +39,8 @@ def column_remarks(
     constant = [place for place in range(len(names)) if is_constant([points[:, place]])]
     constant = [place for place in constant if is_constant(block[:, chosen[place]] for block in blocks)]
     same = [listed([names[place] for place in group]) for group in repeated(points, COPIES if correlated else ALIKE)]
-    remarks = []
+    coded = [name for name, values in zip(names, points.T, strict=True) if seem_coded(values)]
+    remarks = [missing_codes(coded)] if coded else []
     if same and correlated:
         remarks.append(
             Remark("repeated columns", f"Columns that are copies, up to their unit: {listed(same, '; ')}.",
