@@ -181,8 +181,12 @@ class Regression(RegressionSettings):
 
     @of_own_posterior
     def tally(self, posterior: Posterior) -> Tally:
-        """Also checks the number of groups in a contribution, for each factor that varies: at most that of rows."""
+        """Also checks the number of groups in a contribution, for each factor that varies: at most that of rows.
+
+        Weights say nothing about the number of rows.
+        """
         tally = self.outcome.tally(dense(posterior.contribution[FACTOR]), self.table.design, bool(self.varying))
+        tally = Tally((), np.empty(0)) if self.weights else tally
         groupings = self.variation.groupings
         groups = {
             grouping.factor: grouping.groups(dense(posterior.contribution[grouping.factor])) for grouping in groupings

@@ -42,10 +42,23 @@ REPEATED = Remark(
     "seem to differ where they do not.",
     "Use robust errors: decbayes calibrate --robust --person COLUMN.",
 )
+SURVEY_WEIGHTS = Remark(
+    "survey weights",
+    "Weights are not whole numbers, so they are not frequencies. Yet each row counts as that many rows: intervals are "
+    "those of as many rows as the weights add up to.",
+    "Use robust errors: decbayes calibrate --robust.",
+)
+FREQUENCIES = Remark(
+    "weights",
+    "Weights count as frequencies: a row of weight 3 is three persons with the same values.",
+    "If they are survey weights, use robust errors: decbayes calibrate --robust.",
+    severity="note",
+)
 # Where one of these is said, deviations are those of another model; robust errors are not.
 TOO_NARROW = {
     OVERDISPERSED.kind: "counts vary more than the model allows",
     REPEATED.kind: "rows of one person depend on each other",
+    SURVEY_WEIGHTS.kind: "weights are no frequencies",
 }
 
 
@@ -120,6 +133,14 @@ def of_values(columns: Mapping[str, Column], points: Array) -> Iterator[Remark]:
             )
     if coded:
         yield missing_codes(coded)
+
+
+def of_weights(weights: Array) -> Iterator[Remark]:
+    """What the weights of rows count as, unless all are 1."""
+    if (weights != np.rint(weights)).any():
+        yield SURVEY_WEIGHTS
+    elif (weights > 1.0).any():
+        yield FREQUENCIES
 
 
 def of_terms(labels: tuple[str, ...], matrix: Array, levels: list[int]) -> Iterator[Remark]:
