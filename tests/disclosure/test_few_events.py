@@ -6,8 +6,9 @@ from scipy import stats
 from scipy.special import expit
 
 import decbayes as db
-from decbayes.disclosure import Rules, prepared, preview
+from decbayes.disclosure import Ledger, Rules, prepared, preview
 from decbayes.disclosure.drafting import drafted
+from decbayes.disclosure.releasing import difference, person_digests
 from decbayes.errors import NotDisclosed
 
 REAL = db.columns.Gaussian(0, 1)
@@ -126,6 +127,14 @@ def test_scores_stay_at_the_site_and_previews_do_not_change_the_data(rng):
     np.testing.assert_array_equal(ready, before)
     assert page.may_leave
     assert not len(page.deviations)
+
+
+@pytest.mark.parametrize("kind", ["logistic", "poisson"])
+def test_a_release_that_differs_by_one_person_is_noticed(kind, rng, tmp_path):
+    """The share that hides the outcome depends on the number of rows."""
+    model, rows, ledger = MODELS[kind], with_events(site(rng, 61), [3, 5]), Ledger(tmp_path / "a.ledger")
+    first, second = (person_digests(model, safe(model, part).data, ledger) for part in (rows[:-1], rows))
+    assert difference(first, second) == 1
 
 
 def test_a_list_of_columns_says_what_fits_make_of_a_rare_answer(run, rng, tmp_path):
