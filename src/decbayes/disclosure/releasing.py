@@ -134,7 +134,7 @@ def person_digests(model: Model, data: Any, ledger: Ledger, persons: Persons = E
 
 
 def category_places(model: Model) -> list[int] | slice:
-    """Columns of categories and counts. Shares in place of rare ones depend on all rows, and must not change digests."""
+    """Categories and counts. Shares in place of rare ones depend on all rows, and must not change digests."""
     columns = getattr(model, "columns", None)
     if isinstance(columns, Mapping):
         kinds = columns.values()
