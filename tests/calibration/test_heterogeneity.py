@@ -270,6 +270,53 @@ def outcomes(kind, rows, between, rng, count=8):
     return posteriors
 
 
+def rates(rng, slopes):
+    """A model of rates, and each site's rows: x, the exposure, a count. Exposures are longer where x is large."""
+    columns = {"x": "real", "years": db.columns.Gaussian(3.0, 2.0), "y": "count"}
+    model = db.PoissonRegression("y", columns=columns, terms=("x",), offset="log(years)")
+    sites = []
+    for slope in slopes:
+        x = rng.normal(size=60)
+        years = rng.gamma(2.0, 1.5, size=60) * np.exp(0.3 * x)
+        sites.append(np.column_stack([x, years, rng.poisson(years * np.exp(0.5 * slope * x - 0.2))]))
+    return model, sites
+
+
+@pytest.mark.parametrize("slopes", [(1, 1, 1, 1, 1), (1, 1, 1, 0, 2)])
+def test_rates_are_compared_as_raos_test_of_all_rows_does_although_messages_do_not_say_who_was_exposed(slopes, rng):
+    model, sites = rates(rng, slopes)
+    alignment = db.align([model.fit_site(rows).posterior for rows in sites])
+    (found,) = db.checking.heterogeneity(alignment, worlds=8).values()
+    designs, estimate = [np.column_stack([np.ones(len(rows)), rows[:, 0]]) for rows in sites], np.zeros(2)
+    for _ in range(20):  # Newton's steps to the estimate of all rows
+        means = [rows[:, 1] * np.exp(design @ estimate) for rows, design in zip(sites, designs, strict=True)]
+        parts = zip(sites, designs, means, strict=True)
+        scores = [design.T @ (rows[:, 2] - mean) for rows, design, mean in parts]
+        information = [(design.T * mean) @ design for design, mean in zip(designs, means, strict=True)]
+        estimate = estimate + np.linalg.solve(sum(information), sum(scores))
+    q = sum(score @ np.linalg.solve(part, score) for score, part in zip(scores, information, strict=True))
+    each = [chi2(freedom).sf(alone) for alone, freedom in each_alone(scores, information)]
+    expected = of_either(chi2(8).sf(q), each)
+    # Eight simulated worlds give a mean that is known to a tenth.
+    assert found.ratio[0] == pytest.approx(np.sqrt(q / 8), rel=0.15)
+    assert found.probability[0] == pytest.approx(expected, abs=0.15)
+    assert (found.probability[0] < 0.001) == (expected < 0.001)
+
+
+def test_a_merge_says_so_if_sites_were_not_compared(rng):
+    """Offsets of yes or no are not in the messages: nothing is known about rows that could be simulated."""
+    columns = {"x": "real", "dose": db.columns.Gaussian(0.0, 1.0), "y": "yes/no"}
+    model = db.LogisticRegression("y", columns=columns, terms=("x",), offset="dose")
+    sites = [np.column_stack([rng.normal(size=(60, 2)), rng.random(60) < 0.5]) for _ in range(3)]
+    sent = [model.fit_site(rows).posterior for rows in sites]
+    (remark,) = [remark for remark in db.merge(sent).remarks if remark.kind == "not compared"]
+    assert "Not tested: whether sites differ" in remark.what
+    assert ("offset" in remark.what, remark.is_warning) == (True, False)
+    refined = db.refine(model, sites, sent, rounds=1, rng=rng)
+    (found,) = db.checking.heterogeneity(refined.alignment).values()
+    assert np.isfinite(found.probability), "as it advises"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("rows", [4])
 @pytest.mark.parametrize("kind", [db.LogisticRegression, db.PoissonRegression])

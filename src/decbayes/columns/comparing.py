@@ -1,7 +1,7 @@
 """Mix-ups between sites, detected from what their columns hold: other units, codes for missing values, typos."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 
 import numpy as np
@@ -57,9 +57,7 @@ def other_units(name: str, sites: Mapping[str, Column]) -> Iterator[str]:
     units = {site: column.zero_and_unit for site, column in sites.items() if column.factor == "real"}
     apart = []
     for site, (centre, scale) in units.items() if len(units) > 1 else ():
-        others = [unit for other, unit in units.items() if other != site]
-        middle, usual = (float(np.median(part)) for part in zip(*others, strict=True))
-        spread = float(np.median([abs(other - middle) for other, _ in others]))
+        middle, usual, spread = among([unit for other, unit in units.items() if other != site])
         if abs(centre - middle) > USUAL * spread and in_other_units(centre, scale, middle, usual):
             apart.append((max(scale / usual, usual / scale), site, centre, scale, middle, usual))
     if apart:
@@ -68,6 +66,12 @@ def other_units(name: str, sites: Mapping[str, Column]) -> Iterator[str]:
             f"Column '{name}': the centre of {site} is {centre:.3g} and its scale {scale:.3g}; for the others they "
             f"are {middle:.3g} and {usual:.3g}. Does {site} use other units, or a code such as 999 for missing values?"
         )
+
+
+def among(units: Sequence[tuple[float, float]]) -> tuple[float, float, float]:
+    """The median centre and scale, and the median distance of centres from theirs."""
+    middle, usual = (float(np.median(part)) for part in zip(*units, strict=True))
+    return middle, usual, float(np.median([abs(centre - middle) for centre, _ in units]))
 
 
 def in_other_units(centre: float, scale: float, middle: float, usual: float) -> bool:
