@@ -394,6 +394,8 @@ def test_robust_errors_by_files_are_those_of_all_rows(run, trial):
     assert "seem to differ where they do not" in merged[2]
     assert "is not known: counts vary more" in merged[1]
     assert "One broadcast: probably within" in merged[2]
+    status, _, errors = run("calibrate m.posterior a.csv -o a.information")
+    assert (status, "nothing to calibrate" in errors, (trial / "a.information").exists()) == (1, True, False)
     for name in "ab":
         assert run(f"calibrate m.posterior {name}.csv --robust -o {name}.information")[0] == 0
     status, shown, _ = run("calibrate m.posterior a.information b.information -o r.posterior")
