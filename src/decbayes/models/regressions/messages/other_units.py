@@ -22,13 +22,13 @@ FEWEST_COMPARED = 3
 LARGER = (2.2046, 2.54, 7.5, 10.0, 12.0, 18.0, 38.7, 88.4, 100.0, 1000.0)
 UNITS = (*((times, 0.0) for k in LARGER for times in (k, 1.0 / k)), (1.8, 32.0), (1.0 / 1.8, -32.0 / 1.8))
 # In that unit a centre is within NEAR scales of those of others, and within this share of them; its scale is at most
-# WIDER: children are lighter than adults, but differ more for their weight. Columns whose scale exceeds their centre
-# are too skewed for this. Any other factor must exceed ANOTHER_UNIT, and the centre be OUTSIDE by this many scales;
+# WIDER: children are lighter than adults, but differ more for their weight. Columns whose scale exceeds this share of
+# their centre are too SKEWED. Any other factor must exceed ANOTHER_UNIT, and the centre be OUTSIDE by this many scales;
 # around zero, where centres have no factor, that of the scales must exceed it.
-NEAR, CLOSE, WIDER, ANOTHER_UNIT, OUTSIDE = 0.5, 0.2, 1.5, 8.0, 20.0
+NEAR, CLOSE, WIDER, SKEWED, ANOTHER_UNIT, OUTSIDE = 0.5, 0.2, 1.5, 0.5, 8.0, 20.0
 # Nats from which on a slope clearly is that of other sites; the variance of slopes, in agreed units, of sites that know
-# nothing about them.
-CLEAR, WIDE = 2.0, 1e8
+# nothing about them: a larger one would lose digits of the others.
+CLEAR, WIDE = 2.0, 1e6
 
 
 def other_units(model: Regression, posteriors: Sequence[Posterior]) -> list[tuple[int, str, float]]:
@@ -85,7 +85,7 @@ class Values(NamedTuple):
         else:
             fits = [
                 times if shift else centre / middle
-                for times, shift in (UNITS if usual < abs(middle) else ())
+                for times, shift in (UNITS if usual < SKEWED * abs(middle) else ())
                 if abs(centre - shift - times * middle) < times * min(NEAR * usual, CLOSE * abs(middle))
                 and away > max((BEYOND if shift else FURTHER * min(times, 1.0)) * usual, USUAL * spread)
                 and self.scale < WIDER * times * usual
