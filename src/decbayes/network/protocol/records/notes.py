@@ -200,12 +200,12 @@ def obstacle(charter: Charter) -> str:
         return "the charter has no rule `intervals`"
     if charter.model.calibrated_by != "linear response":
         return f"{charter.model_name} is calibrated by refits of all data (`decbayes.calibrate` in Python)"
-    if Posterior.of_prior(charter.model.structure).uncertainty in (EXACT, JOINT):
-        return "intervals of this model are for all its parameters jointly, and need no calibration"
     if charter.rules.robust or charter.rules.share < 1.0:
         return "the merge is not the sum of what members contribute (rules `robust`, `share`)"
     if charter.epoch is not None:
         return "data of earlier epochs are not read again"
+    if Posterior.of_prior(charter.model.structure).uncertainty in (EXACT, JOINT):
+        return "intervals of this model are for all its parameters jointly, and need no calibration"
     return ""
 
 
