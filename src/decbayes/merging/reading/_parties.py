@@ -76,8 +76,9 @@ class Party:
         return self.clear > MUCH and self.clear > UNUSUAL * self.usual
 
     def explains(self, whole: "Party") -> bool:
-        """Whether these are some sites of a larger group, and the merge changes nearly as much without them."""
-        return set(self.sites) < set(whole.sites) and self.clear >= nearly(whole.clear, len(whole.sites))
+        """Whether these are some sites of a larger group that stand out alone, with nearly as large a change."""
+        part = self.stands_out and set(self.sites) < set(whole.sites)
+        return part and self.clear >= nearly(whole.clear, len(whole.sites))
 
 
 @dataclass(frozen=True)
