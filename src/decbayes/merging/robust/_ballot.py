@@ -267,8 +267,7 @@ class Outcome:
     @cached_property
     def weights(self) -> list[Array]:
         """How much each component counts."""
-        scales = [uncapped(part)[part.group.site] for part in self.parts]
-        return self._counted(scales, 1.0)
+        return self._counted([*map(uncapped, self.parts)], 1.0)
 
     def _counted(self, scales: Sequence[Array], unconfirmed: float) -> list[Array]:
         """Scaled weights of components; of left-out sites only components that nobody else has found count."""

@@ -8,8 +8,8 @@ from decbayes.merging.robust._likeness import LITTLE
 from decbayes.merging.robust._slots import SlotWeights, tolerated_faults
 from decbayes.merging.robust.votes import Group
 
-# Scales tried for a site above the cap, and the squared deviations per parameter by which it may move the others: less
-# than honest sites do on average.
+# Scales tried for a component of a site above the cap, and the squared deviations per parameter by which it may move
+# the others: less than honest sites do on average.
 SCALES, PER_PARAMETER = 12, 0.25
 # A site with a component that counts for less than this stays at the cap.
 DOUBTED = 0.4
@@ -19,19 +19,21 @@ MOVED, MOVED_LESS, CONTRADICTED = 1.0, 0.6, 3.3
 
 
 def uncapped(weighed: SlotWeights) -> Array:
-    """Per site: the share of its evidence that counts.
+    """Per component: the share of its evidence that counts.
 
-    A site above the cap that mostly agrees counts for as much as it can without moving the others by more than about a
-    deviation. Where slots hold vectors of coefficients, large sites are judged together.
+    A component of a site above the cap that mostly agrees counts for as much as it can without moving the others by
+    more than about a deviation; those that the site hardly knows count for as much as the least of them. Where slots
+    hold vectors of coefficients, large sites are judged together.
     """
     group = weighed.group
     doubted = np.bincount(group.site, group.known & (weighed.weights < DOUBTED), group.sites) > 0
     if group.coefficients is not None:
         together = np.min([bounded_together(weighed, slot) for slot in range(weighed.slots)], axis=0)
-        return np.where(doubted, group.scale, together)
+        return np.where(doubted, group.scale, together)[group.site]
+    shares = group.scale[group.site]
     places = np.flatnonzero(group.known & ((group.scale < 1.0) & ~doubted)[group.site])
     if not len(places):
-        return group.scale
+        return shares
     totals, evidence = weighed.others()
     rest = [total[places] for total in totals], evidence[places]
     limit = np.where(rest[1] > LITTLE, 0.5 * np.maximum(1.0, PER_PARAMETER * group.parameters[places]), np.inf)
@@ -39,9 +41,12 @@ def uncapped(weighed: SlotWeights) -> Array:
     larger = weighed.weights[places] * group.scale[where] ** (1.0 - steps) / group.voting[where]
     mine = [larger[..., None] * rows[places] for rows in group.rows], larger * group.evidence[places]
     too_much = (group.moved(mine, rest) > limit) & (steps > 0.0)
-    moving = np.array([np.bincount(group.site[places], row, group.sites) > 0 for row in too_much])
-    uncapped_part = steps[moving.argmin(axis=0), 0] * np.isin(np.arange(group.sites), group.site[places])
-    return np.asarray(group.scale ** (1.0 - uncapped_part))
+    found = group.scale[where] ** (1.0 - steps[too_much.argmin(axis=0), 0])
+    least = np.ones(group.sites)
+    np.minimum.at(least, where, found)
+    shares = np.where(np.isin(group.site, where), least[group.site], shares)
+    shares[places] = found
+    return shares
 
 
 def bounded_together(weighed: SlotWeights, slot: int) -> Array:
