@@ -6,7 +6,7 @@ from decbayes.families import Array
 from decbayes.families.matrices import Indices
 from decbayes.merging.robust._likeness import LITTLE
 from decbayes.merging.robust._slots import SlotWeights, tolerated_faults
-from decbayes.merging.robust.votes import Group
+from decbayes.merging.robust.votes import Group, gaussians
 
 # Scales tried for a component of a site above the cap, and the squared deviations per parameter by which it may move
 # the others: less than honest sites do on average.
@@ -70,26 +70,38 @@ def bounded_together(weighed: SlotWeights, slot: int) -> Array:
 def joint_shares(group: Group, places: Indices, weights: Array, largest: Indices) -> Array:
     """For the first site, the first two, … of the largest: the share of their coefficients that counts.
 
-    If they lose more nats by sharing coefficients with the others than chance explains, they claim too much and count
-    for less, by the square as components do. If they claim more than others about every coefficient, they move the
-    others by a deviation at most, and by less if they claim too much or if the others contradict them.
+    They are judged by the coefficients about which one of them claims more than others. If they lose more nats by
+    sharing these with the others than chance explains, they claim too much and count for less, by the square as
+    components do. If they claim more about every coefficient, they move the others by a deviation at most, and by less
+    if they claim too much or if the others contradict them.
     """
-    rows, evidence = weights[:, None] * group.rows[0][places], weights * group.evidence[places]
-    claims, claimed = rows[largest].cumsum(axis=0), evidence[largest].cumsum()
-    total, all_evidence = rows.sum(axis=0, keepdims=True), evidence.sum(keepdims=True)
-    compared = np.concatenate([rows[largest], total - claims, total])
-    peaks = group.peak([compared], np.concatenate([evidence[largest], all_evidence - claimed, all_evidence]))
-    alone, others, joint = np.split(peaks, [len(largest), 2 * len(largest)])
-    half = 0.5 * group.parameters[places[largest]].cumsum()
-    by_chance = half + np.sqrt(half)
-    counted = np.minimum(1.0, by_chance / np.maximum(alone.cumsum() + others - joint, LITTLE)) ** 2
-    vectors = group.coefficients_of([np.concatenate([claims, total - claims])])
-    assert vectors is not None, "slots hold vectors"
-    (mean, other_mean), (variance, other_variance) = (np.split(part, 2) for part in vectors)
-    away, ratio = np.abs(mean - other_mean) / np.sqrt(other_variance), other_variance / variance
-    contradicted = (away * np.sqrt(ratio / (1.0 + ratio))).max(axis=1) > CONTRADICTED
-    throughout = np.logical_and.accumulate((group.coefficient_scale[places[largest]] < 1.0).all(axis=1))
-    limit = np.where(contradicted | (counted < 1.0), MOVED_LESS, MOVED)[:, None]
-    # The share at which they move the others by the limit.
-    bounded = np.divide(limit, ratio * (away - limit), out=np.ones_like(away), where=away > limit).min(axis=1)
-    return np.where(contradicted | throughout, np.minimum(counted, bounded), counted)
+    rows = weights[:, None] * group.rows[0][places]
+    claims, total = rows[largest].cumsum(axis=0), rows.sum(axis=0, keepdims=True)
+    means, covariances = gaussians(group.factors[0], np.concatenate([rows[largest], claims, total - claims]))
+    louder = group.coefficient_scale[places[largest]] < 1.0
+    parameters, shares = group.parameters[places[largest]], np.ones(len(largest))
+    for last in range(len(largest)):
+        together, others = len(largest) + last, 2 * len(largest) + last
+        about = np.flatnonzero(louder[: last + 1].any(axis=0))
+        compared = [*range(last + 1), others]
+        lost = nats_apart(means[np.ix_(compared, about)], covariances[np.ix_(compared, about, about)])
+        half = 0.5 * parameters[: last + 1].sum() * len(about) / louder.shape[1]
+        counted = min(1.0, (half + np.sqrt(half)) / max(lost, LITTLE)) ** 2
+        variance, other_variance = covariances[together][about, about], covariances[others][about, about]
+        away = np.abs(means[together] - means[others])[about] / np.sqrt(other_variance)
+        ratio = other_variance / variance
+        contradicted = (away * np.sqrt(ratio / (1.0 + ratio))).max() > CONTRADICTED
+        if contradicted or louder[: last + 1].all():
+            limit = MOVED_LESS if contradicted or counted < 1.0 else MOVED
+            # The share at which they move the others by the limit.
+            bounded = np.divide(limit, ratio * (away - limit), out=np.ones_like(away), where=away > limit).min()
+            counted = min(counted, bounded)
+        shares[last] = counted
+    return shares
+
+
+def nats_apart(means: Array, covariances: Array) -> float:
+    """Nats that Gaussian likelihoods lose by sharing one mean: ½ Σ (m_i − m)ᵀ P_i (m_i − m)."""
+    precisions = np.linalg.inv(covariances)
+    shared = np.linalg.solve(precisions.sum(axis=0), np.einsum("kij,kj->i", precisions, means))
+    return float(0.5 * np.einsum("ki,kij,kj->", means - shared, precisions, means - shared))
