@@ -567,8 +567,37 @@ def test_reasons_are_told_in_plain_words(honest, rng):
     assert {*merged.merged} == {*range(1, 10)}
     assert Standing(left_out=True).reason() == "was left out: most of what it found is unknown to most sites"
     assert Standing(alone=0.7).reason() == "is the only one to have found 70% of what it reports"
-    assert Standing(counts=0.4).reason() == "counts for 40% of its evidence"
+    assert Standing(counts=0.4).reason() == "has more evidence than most sites and counts for 40% of it"
+    disagrees = "counts for 40% of its evidence, because part of it disagrees with the others"
+    assert Standing(counts=0.4, agrees=0.5).reason() == disagrees
     assert not Standing(counts=0.4).flagged
+
+
+def test_components_of_a_large_site_count_as_long_as_each_moves_the_others_by_about_a_deviation(rng):
+    """As one share for all components, it would be that of the worst."""
+    sites = fitted(KNOWN, [points(rng, count)[0] for count in (60, 60, 60, 60, 60, 3000)], rng)
+    merged, others = robust_merge(sites), plain(sites[:5])
+    counts = others.mean("weights") * 300.0
+    away = np.linalg.norm(means(merged.posterior) - means(others), axis=1) * np.sqrt(counts.min())
+    assert away.max() < 1.1
+    shares = merged.weights[5]
+    assert 90.0 / 3000.0 < shares.min() < 0.7 * shares.max()
+
+
+def test_a_large_site_that_counts_in_part_is_said_before_all_sites_that_are_left_out(rng):
+    """Three of eleven sites are left out. Most data are at a site that counts in part."""
+    shards = [points(rng)[0] for _ in range(11)]
+    shards[0] = points(rng, 3000)[0]
+    for site in (1, 2, 3):
+        shards[site] = 10.0 * site * shards[site]
+    merge = robust_merge(fitted(KNOWN, shards, rng))
+    counts = merge.sites[0].counts
+    assert flagged(merge) == [1, 2, 3]
+    assert 0.03 < counts < 0.9
+    first = merge.remarks()[0]
+    assert (first.kind, first.severity) == ("site counts less", "warning")
+    assert first.what.startswith(f"Only part of the evidence of site 0 ({counts:.0%}) counts: it has more than most")
+    assert f"Of all evidence, {(3000 * counts + 420) / 3600:.0%} counts." in first.rests_on
 
 
 def test_a_robust_merge_says_what_it_cannot_do(honest):

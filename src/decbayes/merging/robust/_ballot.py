@@ -26,6 +26,7 @@ from decbayes.merging.robust._disagreement import (
     with_allowances,
 )
 from decbayes.merging.robust._large_sites import uncapped
+from decbayes.merging.robust._likeness import LITTLE
 from decbayes.merging.robust._slots import (
     UNLIKELY,
     SlotWeights,
@@ -312,15 +313,20 @@ class Outcome:
             for one in (structures[0].symmetry if self.ballot.spare else ())
         )
 
-    def standings(self) -> list[tuple[float, float, float]]:
-        """Per site: the shares of its evidence that count, that clearly disagree, and that no other site confirms."""
-        counts, alone = [], []
+    def standings(self) -> list[tuple[float, float, float, float, float]]:
+        """Per site: the shares of its evidence that count, that clearly disagree, that no other site confirms, and that
+        agree; and its share of all evidence."""
+        counts, alone, agrees, of_all = [], [], [], []
         for part, weights in zip(self.parts, self.weights, strict=True):
             counts.append(of_sites(part.group, weights, nothing=1.0))
+            agrees.append(of_sites(part.group, part.weights, nothing=1.0))
+            claimed = np.bincount(part.group.site, part.group.evidence, part.group.sites) / part.group.voting
+            of_all.append(claimed / max(claimed.sum(), LITTLE))
             unconfirmed = np.where(part.weights > 0.5, ~confirmed(part), lonely(part))
             alone.append(of_sites(part.group, unconfirmed & (part.group.coupled is not None)))
-        shares = zip(np.mean(counts, axis=0), self.against, np.max(alone, axis=0), strict=True)
-        return [(float(counted), float(contradicted), float(single)) for counted, contradicted, single in shares]
+        counted, agreed, evidence = (np.mean(part, axis=0).tolist() for part in (counts, agrees, of_all))
+        against, single = self.against.tolist(), np.max(alone, axis=0).tolist()
+        return [*zip(counted, against, single, agreed, evidence, strict=True)]
 
     def by_slot(self) -> Array:
         """Merged sites × slots of all groups: the share of a site's evidence in each slot that counts."""

@@ -43,7 +43,10 @@ ASK = (
     "Rounds (refine) count it again, unless its files are left out of them."
 )
 COPIED = "Ask whether both are fits of the same data, and merge only one of them."
-LESS = "Part of it disagrees with the others, or it has far more evidence than most sites."
+LESS = "Compare that part of its data with the others'."
+LARGE = "If you trust these data, merge without `robust`: then all of them count."
+# Sites that have more evidence than most and count in part are a warning if this part of all evidence does not count.
+MUCH = 0.1
 # The smallest number of sites in which a majority can be recognised.
 FEWEST = 3
 TOO_FEW = Remark(
@@ -84,6 +87,8 @@ class Standing:
         counts: the share of its evidence that counts.
         against: the share that clearly disagrees with what more sites say.
         alone: the share that no other site confirms.
+        agrees: the share that would count if the site had no more evidence than others.
+        of_all: its share of the evidence of all sites.
         copy_of: the site that it repeats, or None.
         left_out: whether it was left out because it shares nothing with the other sites.
 
@@ -95,6 +100,8 @@ class Standing:
     counts: float = 1.0
     against: float = 0.0
     alone: float = 0.0
+    agrees: float = 1.0
+    of_all: float = 0.0
     copy_of: int | None = None
     left_out: bool = False
 
@@ -102,6 +109,11 @@ class Standing:
     def flagged(self) -> bool:
         """Whether somebody should check this site."""
         return self.copy_of is not None or self.is_out or self.alone > ALONE
+
+    @property
+    def large(self) -> bool:
+        """Whether only part of its evidence counts although all of it agrees: it has more than most sites."""
+        return not self.flagged and self.counts < IN_FULL <= self.agrees
 
     @property
     def is_out(self) -> bool:
@@ -119,8 +131,10 @@ class Standing:
             return f"disagrees clearly with most sites in {self.against:.0%} of its evidence and is left out{but}"
         if self.alone > ALONE:
             return f"is the only one to have found {self.alone:.0%} of what it reports"
+        if self.large:
+            return f"has more evidence than most sites and counts for {self.counts:.0%} of it"
         if self.counts < IN_FULL:
-            return f"counts for {self.counts:.0%} of its evidence"
+            return f"counts for {self.counts:.0%} of its evidence, because part of it disagrees with the others"
         return ""
 
 
@@ -198,8 +212,22 @@ class RobustMerge:
             )
 
     def _of_sites(self, sites: Sequence[str]) -> Iterator[Remark]:
+        uncounted = {site: standing.of_all * (1.0 - standing.counts) for site, standing in enumerate(self.sites)}
+        large = [site for site in uncounted if self.sites[site].large]
+        if large:
+            shares = listed([f"{sites[site]} ({self.sites[site].counts:.0%})" for site in large])
+            yield Remark(
+                "site counts less",
+                f"Only part of the evidence of {shares} counts: {'they have' if len(large) > 1 else 'it has'} more "
+                "than most sites, and more than these can check.",
+                LARGE,
+                f"Of all evidence, {1.0 - sum(uncounted.values()):.0%} counts.",
+                severity="warning" if sum(uncounted[site] for site in large) > MUCH else "note",
+            )
         for site, reason in self.reasons(sites).items():
             what, standing = f"{sites[site]} {reason}.", self.sites[site]
+            if standing.large:
+                continue
             if standing.flagged:
                 yield Remark("site hardly counts", what, self._ask if standing.copy_of is None else COPIED)
             else:
