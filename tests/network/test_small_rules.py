@@ -31,7 +31,7 @@ from decbayes.network.protocol.talk.gossip import PATIENCE, Gossip, lacks
 from decbayes.network.protocol.talk.guests import Guests
 from decbayes.network.protocol.talk.messages import Digest, Listing, Packets, decode
 from decbayes.network.protocol.talk.sum_gossip import MOST_ASKED, SumGossip
-from decbayes.network.runtime.reports.description import members
+from decbayes.network.runtime.reports.description import members, set_description
 from decbayes.posterior import Posterior
 
 MEMBERS = identities(2)
@@ -228,6 +228,8 @@ def test_in_a_robust_group_a_member_that_disagrees_hardly_counts_and_is_flagged_
         number == 2 for number in range(5)
     ]
     assert not any("is left out" in flag for each in told[False].values() for flag in each["flags"])
+    descriptions = [set_description(pool.merged(), pool) for pool in pools.values()]
+    assert [(each["observations"], each.get("counting")) for each in descriptions] == [(100, None), (100, 80)]
 
 
 def test_whoever_has_one_observation_counts_with_it():
