@@ -219,6 +219,8 @@ def test_merge_and_show_say_how_many_observations_of_a_robust_merge_count(run, t
     records = f"1,050 observations, of which {counting} count"
     assert f"m.posterior: 4 posteriors, {records}" in run(f"merge {' '.join(files)} --robust -o m.posterior")[2]
     assert f"from {records};" in run("show m.posterior")[1]
+    assert run("report m.posterior -o m.html")[0] == 0
+    assert f"This rests on {records}, at 4 sites;" in (tmp_path / "m.html").read_text(encoding="utf-8")
     assert "1,050 observations;" in run(f"merge {' '.join(files)} -o p.posterior")[1] + run("show p.posterior")[1]
 
 
