@@ -131,6 +131,14 @@ def test_a_doubted_site_casts_no_doubt_on_another_large_one():
     np.testing.assert_array_equal(uncapped(group)[1:], 1.0)
 
 
+def test_a_site_that_claims_no_more_than_most_about_any_coefficient_counts_in_full():
+    """Others know two coefficients as well, and one badly: its typical claim is larger, but no single one is."""
+    others = [sent([0.2, 0.0, 0.0], np.roll([1.0, 1.0, 0.1], site % 3) * USUAL) for site in range(9)]
+    group = weighed([sent(np.zeros(3), USUAL), *others])
+    assert group.group.typical_scale[0] < 1.0 == group.group.coefficient_scale[0].min()
+    np.testing.assert_array_equal(uncapped(group), 1.0)
+
+
 def test_a_site_that_knows_one_coefficient_very_well_does_not_hide_one_that_claims_too_much_about_all():
     """It has more evidence in all, but its typical claim is smaller. One of six sites may be faulty."""
     known, inflated = sent(np.zeros(3), np.array([40.0, 1.0, 1.0]) * USUAL), sent([0.0, 0.3, 0.0], 5.0 * USUAL)

@@ -597,7 +597,7 @@ def test_a_large_site_that_counts_in_part_is_said_before_all_sites_that_are_left
     first = merge.remarks()[0]
     assert (first.kind, first.severity) == ("site counts less", "warning")
     assert first.what.startswith(f"Only part of the evidence of site 0 ({counts:.0%}) counts: it has more than most")
-    assert f"Of all evidence, {(3000 * counts + 420) / 3600:.0%} counts." in first.rests_on
+    assert f"Of the evidence of all sites in the merge, {(3000 * counts + 420) / 3420:.0%} counts." == first.rests_on
 
 
 def test_a_robust_merge_says_what_it_cannot_do(honest):

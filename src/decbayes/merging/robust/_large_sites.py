@@ -83,6 +83,8 @@ def joint_shares(group: Group, places: Indices, weights: Array, largest: Indices
     for last in range(len(largest)):
         together, others = len(largest) + last, 2 * len(largest) + last
         about = np.flatnonzero(louder[: last + 1].any(axis=0))
+        if not len(about):
+            continue
         compared = [*range(last + 1), others]
         lost = nats_apart(means[np.ix_(compared, about)], covariances[np.ix_(compared, about, about)])
         half = 0.5 * parameters[: last + 1].sum() * len(about) / louder.shape[1]

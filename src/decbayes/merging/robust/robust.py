@@ -212,17 +212,19 @@ class RobustMerge:
             )
 
     def _of_sites(self, sites: Sequence[str]) -> Iterator[Remark]:
-        uncounted = {site: standing.of_all * (1.0 - standing.counts) for site, standing in enumerate(self.sites)}
-        large = [site for site in uncounted if self.sites[site].large]
+        evidence = {site: self.sites[site].of_all for site in self.merged}
+        large = [site for site in evidence if self.sites[site].large]
         if large:
+            total, counted = sum(evidence.values()), sum(evidence[site] * self.sites[site].counts for site in evidence)
+            uncounted = sum(evidence[site] * (1.0 - self.sites[site].counts) for site in large)
             shares = listed([f"{sites[site]} ({self.sites[site].counts:.0%})" for site in large])
             yield Remark(
                 "site counts less",
                 f"Only part of the evidence of {shares} counts: {'they have' if len(large) > 1 else 'it has'} more "
                 "than most sites, and more than these can check.",
                 LARGE,
-                f"Of all evidence, {1.0 - sum(uncounted.values()):.0%} counts.",
-                severity="warning" if sum(uncounted[site] for site in large) > MUCH else "note",
+                f"Of the evidence of all sites in the merge, {counted / total:.0%} counts.",
+                severity="warning" if uncounted > MUCH * total else "note",
             )
         for site, reason in self.reasons(sites).items():
             what, standing = f"{sites[site]} {reason}.", self.sites[site]
