@@ -189,8 +189,8 @@ def test_unlike_sites_keep_what_more_of_them_know(faulty):
 
 
 def test_what_one_of_unlike_sites_alone_has_found_is_kept_and_named(rng):
-    """Nobody can say whether it is true: it gets a slot, a tenth of its share, and a remark. Among like sites it is a
-    contradiction, since the site lacks what all others have."""
+    """Nobody can say whether it is true: it gets a slot, a twentieth of its share, and a remark; the rest of the site
+    agrees and counts. Among like sites it is a contradiction, since the site lacks what all others have."""
     shards = [points(rng, shares=np.roll([0.5, 0.5, 0.0], site)) for site in range(10)]
     lie = 40.0 + rng.normal(size=(60, 2))
     lies = [np.where((labels == site % 3)[:, None], lie, shard) for site, (shard, labels) in enumerate(shards[:3])]
@@ -201,15 +201,16 @@ def test_what_one_of_unlike_sites_alone_has_found_is_kept_and_named(rng):
     found = merged.posterior.mean("components")
     (slot,) = np.flatnonzero((found < -20.0).all(axis=1))
     assert np.abs(found[slot] + 30.0).max() < 0.7
-    assert merged.sites[9].counts == merged.sites[9].alone == pytest.approx(25 / 85, abs=0.01)
-    assert merged.reasons()[9].endswith(
-        "of its evidence and is left out, except for 29% of it, which only this site has found"
-    )
-    np.testing.assert_array_equal(merged.weights[9].round(3), np.arange(len(found)) == slot)
+    assert merged.sites[9].against == merged.sites[9].alone == pytest.approx(25 / 85, abs=0.01)
+    assert merged.reasons()[9] == "is the only one to have found 29% of what it reports; the rest agrees and counts"
+    assert merged.sites[9].flagged
+    assert not merged.sites[9].is_out
+    assert np.flatnonzero(merged.weights[9]).size == 3
+    assert (merged.weights[9][[slot, *np.flatnonzero(merged.weights[9])]] > 0.99).all()
     (said,) = [remark for remark in merged.remarks() if remark.kind == "few sites"]
     assert f"slot {slot}: site 9" in said.what
     share = merged.posterior.mean("weights")[slot].item()
-    assert share == pytest.approx((1 + 1.25) / (9 * 60 + 1.25 + len(found)), rel=0.02)  # the prior is one of each
+    assert share == pytest.approx((1 + 1.25) / (10 * 60 + 1.25 + len(found)), rel=0.02)  # the prior is one of each
     like = fitted(KNOWN, [points(rng)[0] for _ in range(9)], rng)
     shard, labels = points(rng)
     shard[labels == 0] = -30.0

@@ -244,9 +244,9 @@ class Outcome:
 
     @cached_property
     def unshared(self) -> list[NDArray[np.bool_]]:
-        """Components that only one left-out site has found although it otherwise agrees: each gets its own slot.
+        """Components that only one site has found although it otherwise agrees: each gets its own slot.
 
-        Similar sites would all know such a component, so there it is taken for a fault.
+        The rest of such a site counts. Similar sites would all know such a component, so there it is taken for a fault.
         """
         free = self.ballot.judging and self.ballot.spare and self.ballot.posteriors[0].structure.resizable
         out = ~np.isin(np.arange(len(self.against)), self.kept)
@@ -271,10 +271,12 @@ class Outcome:
         return self._counted([*map(uncapped, self.parts)], 1.0)
 
     def _counted(self, scales: Sequence[Array], unconfirmed: float) -> list[Array]:
-        """Scaled weights of components; of left-out sites only components that nobody else has found count."""
+        """Scaled weights of components; left-out sites count only if some are unshared and others confirm the rest."""
         amounts = []
         for scale, part, unshared in zip(scales, self.parts, self.unshared, strict=True):
-            counted = np.where(np.isin(part.group.site, self.kept), part.weights, unconfirmed * unshared)
+            site, agreeing = part.group.site, part.weights * (confirmed(part) & (part.weights > 0.5))
+            partly = np.where(np.isin(site, site[unshared]), agreeing, 0.0)
+            counted = np.where(np.isin(site, self.kept), part.weights, np.where(unshared, unconfirmed, partly))
             amounts.append(np.round(scale * counted, DIGITS))
         return amounts
 

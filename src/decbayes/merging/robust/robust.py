@@ -108,7 +108,7 @@ class Standing:
     @property
     def flagged(self) -> bool:
         """Whether somebody should check this site."""
-        return self.copy_of is not None or self.is_out or self.alone > ALONE
+        return self.copy_of is not None or self.disagrees or self.alone > ALONE
 
     @property
     def large(self) -> bool:
@@ -116,9 +116,14 @@ class Standing:
         return not self.flagged and self.counts < IN_FULL <= self.agrees
 
     @property
+    def disagrees(self) -> bool:
+        """Whether much of its evidence disagrees with what more sites say, or is unknown to them."""
+        return self.left_out or self.against > FLAGGED
+
+    @property
     def is_out(self) -> bool:
         """Whether the site was left out because it disagrees with the others."""
-        return self.left_out or self.against > FLAGGED
+        return self.disagrees and not self.counts
 
     def reason(self, names: Sequence[str] | None = None) -> str:
         """Why the site counts for less or should be checked, in a few words; empty if neither."""
@@ -126,9 +131,10 @@ class Standing:
             return f"repeats {names[self.copy_of] if names else f'site {self.copy_of}'} and is not counted again"
         if self.left_out:
             return "was left out: most of what it found is unknown to most sites"
-        if self.against > FLAGGED:
-            but = f", except for {self.counts:.0%} of it, which only this site has found" if self.counts else ""
-            return f"disagrees clearly with most sites in {self.against:.0%} of its evidence and is left out{but}"
+        if self.is_out:
+            return f"disagrees clearly with most sites in {self.against:.0%} of its evidence and is left out"
+        if self.disagrees:
+            return f"is the only one to have found {self.against:.0%} of what it reports; the rest agrees and counts"
         if self.alone > ALONE:
             return f"is the only one to have found {self.alone:.0%} of what it reports"
         if self.large:
@@ -263,7 +269,10 @@ class RobustMerge:
             count = self.alignment.structure.components(coupled)
             evidence = np.array([np.bincount(slots, counts, minlength=count) for slots, counts in pairs])
             enough = 0.5 * min(KNOWN, AVERAGE / count) * evidence.sum(axis=1, keepdims=True)
-            for slot, column in enumerate(((evidence > enough) & (evidence >= LEAST_EVIDENCE)).T):
+            some = evidence >= LEAST_EVIDENCE
+            known = some & (evidence > enough)
+            # What nobody confirms counts little, also at the site that found it.
+            for slot, column in enumerate(np.where(known.any(axis=0), known, some).T):
                 having = sorted(self.merged[site] for site in np.flatnonzero(column))
                 if 0 < len(having) <= self.tolerated:
                     slots[slot] = having
