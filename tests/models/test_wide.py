@@ -145,10 +145,10 @@ def test_the_bound_of_divided_pieces_is_below_the_evidence_and_equal_to_it_in_on
     assert bound == pytest.approx(evidence, abs=1e-9 if slots == 1 else 5.0)
 
 
-def test_the_number_of_slots_of_pieces_does_not_depend_on_a_first_estimate_that_is_slightly_wrong(wide, monkeypatch):
-    for first in (CLASSES - 2, CLASSES + 1, CLASSES + 2):
-        monkeypatch.setattr(aligning, "estimated_number", lambda problem, first=first: (first, "wide"))
-        assert len(db.merge(wide, components="auto").mean("weights")) == CLASSES
+@pytest.mark.parametrize("first", [CLASSES - 2, CLASSES - 1, CLASSES])
+def test_a_first_estimate_of_the_number_of_slots_of_pieces_is_raised_if_it_is_too_low(first, wide, monkeypatch):
+    monkeypatch.setattr(aligning, "estimated_number", lambda problem: (first, "wide"))
+    assert len(db.merge(wide, components="auto").mean("weights")) == CLASSES
 
 
 def test_pieces_of_numbers_and_ordinary_components_stay_whole(shards):

@@ -36,8 +36,8 @@ PASSES = 100
 # A further slot must raise the bound by more than this multiple of the noise of one piece: pieces differ more than
 # their classes do, and a slot too many gains about half as much by that.
 WORTH = 1.1
-# Numbers of slots to compare, above and below the first estimate.
-ABOVE, BELOW = 3, 2
+# Slots to try in addition to the first estimate. Fewer are not tried: too few cost much more than too many.
+ABOVE = 3
 
 
 def divided_pieces(components: Components, labels: Slots, slots: int) -> Division | None:
@@ -51,7 +51,7 @@ def divided_pieces(components: Components, labels: Slots, slots: int) -> Divisio
 
 
 def worthwhile_slots(problem: Problem, first: int) -> int:
-    """The number of slots, near this first estimate, into which pieces are best divided; itself if they cannot be."""
+    """A first estimate, raised to the number of slots into which pieces are best divided, if they can be."""
     components = searchable(Components.in_problem(problem))
     pieces, price = Pieces.of(components), WORTH * sampling_noise(components)
     if pieces is None:
@@ -63,7 +63,7 @@ def worthwhile_slots(problem: Problem, first: int) -> int:
         search.moves(SWEEPS)
         return pieces.climbed(search.labels, slots)[-1] - price * slots
 
-    return max(range(max(1, first - BELOW), min(first + ABOVE, len(components)) + 1), key=height)
+    return max(range(first, min(first + ABOVE, len(components)) + 1), key=height, default=first)
 
 
 @dataclass(frozen=True)
