@@ -4,7 +4,7 @@ A contribution has P = Σ_n w_n x_n x_nᵀ: with an intercept, the number, the m
 weighted by w. A pool of rows with such moments is drawn. A simulated site takes rows of the pool with probabilities in
 proportion to 1 / w, as many as give the total weight of the site:
 
-    n = P_00 E_w[1 / w],    w = −E[∂² log p(y|f) / ∂f²] at the site's posterior
+    n = P_00 E_w[1 / w],    w = −E[∂² log p(y|f) / ∂f²] at the posterior where the site expanded its likelihood
 
 They are then moved and stretched to the moments of the site again. Without this they would hold less information than
 the site in its weakest directions, because a sample of a sample is narrower there, and differ too much.
@@ -34,6 +34,8 @@ from decbayes.posterior import Posterior
 POOL, MOST_TIMES = 2000, 20.0
 # Rows that share the exposure of a site if there is an offset: enough for all shapes of a few columns.
 SHARING = 200
+# Targets drawn for each row of the pool: the weight of a count of unknown spread depends on it, and its mean is needed.
+DRAWS = 20
 # Tolerance of x² = x for a column of zeros and ones.
 BINARY = 1e-6
 
@@ -59,8 +61,10 @@ class RowsLike:
     precision: Array
 
     @classmethod
-    def behind(cls, model: Regression, posterior: Posterior, most: float, rng: np.random.Generator) -> "RowsLike":
-        """Rows like those behind a posterior, but no more than `most`."""
+    def behind(
+        cls, model: Regression, posterior: Posterior, at: Posterior, most: float, rng: np.random.Generator
+    ) -> "RowsLike":
+        """Rows like those behind a posterior that was expanded `at` one, but no more than `most`."""
         outcome = model.outcome
         if model.stack is not None:
             raise NotCalibrated(
@@ -74,10 +78,10 @@ class RowsLike:
         side = len(model.table.design.labels)
         precision = -2.0 * dense(posterior.contribution[FACTOR])[0, side:].reshape(side, side)
         rows = drawn_rows(precision, rng)
-        mean, covariance = outcome.moments(posterior.natural[FACTOR])
+        mean, covariance = outcome.moments(at.natural[FACTOR])
         linear, variance = rows @ mean, np.einsum("nd,de,ne->n", rows, covariance, rows)
-        weights = outcome.expectations(outcome.draw(linear, 1.0, rng), linear, variance)[2]
-        times = 1.0 / np.maximum(weights, 1e-9)
+        drawn = [outcome.expectations(outcome.draw(linear, 1.0, rng), linear, variance)[2] for _ in range(DRAWS)]
+        times = 1.0 / np.maximum(np.mean(drawn, axis=0), 1e-9)
         times = np.minimum(times, MOST_TIMES * np.median(times))
         total = float(precision[0, 0] * times.mean())
         count = SHARING if model.offset else max(round(min(total, most)), 1)
@@ -85,17 +89,21 @@ class RowsLike:
             on_design(model), rows, times / times.sum(), count, total / count if model.offset else 1.0, precision
         )
 
-    def refitted(self, parameters: Any, rng: np.random.Generator, *, first: bool) -> Posterior:
-        """What a site with such rows would send, in a first broadcast or as a fit, if these are the parameters."""
+    def redrawn(self, parameters: Any, rng: np.random.Generator) -> Array:
+        """Rows of a simulated site with their targets, if these are the parameters."""
         places = rng.choice(len(self.rows), size=self.count, p=self.probabilities)
         taken = with_moments(self.rows[places], 1.0 / self.probabilities[places], self.precision)
         coefficients, noise = self.model.outcome.drawn(parameters)
         offset = np.full(self.count, np.log(self.exposure))
         targets = self.model.outcome.draw(taken @ coefficients + offset, noise, rng)
+        return np.column_stack([taken[:, 1:], offset, targets])
+
+    def refitted(self, data: Array, *, first: bool = False) -> Posterior:
+        """What a site with these rows would send, in a first broadcast or as a fit."""
         fit = self.model.fit_site if first else self.model.fit
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # columns far from their agreed centre are those of the real site
-            return fit(np.column_stack([taken[:, 1:], offset, targets])).posterior
+            return fit(data).posterior
 
 
 def drawn_rows(precision: Array, rng: np.random.Generator) -> Array:
