@@ -471,6 +471,17 @@ def test_a_difference_is_stated_if_more_simulations_would_not_take_it_back():
     assert (found(few).differ(0), found(many).differ(0)) == (False, True)
 
 
+def test_a_simulated_variance_is_no_better_known_than_from_the_worlds_that_showed_it(rng):
+    """Spreads whose variance is estimated exceed a bound as often as is said: 5.7 and 1.4 % if it is taken as known."""
+    count, worlds, shape = 20_000, 15.0, 20.0
+    estimates = rng.chisquare(worlds, size=count) / worlds
+    spreads = gamma.rvs(shape, scale=1.0 / shape, size=count, random_state=rng)
+    found = Chance(np.ones(count), shape / estimates, np.full(count, 1e9), 0.1, worlds).probability(spreads)
+    # Standard errors: 0.15 % at 5 %, and 0.07 % at 1 %.
+    assert np.mean(found < 0.05) == pytest.approx(0.05, abs=0.004)
+    assert np.mean(found < 0.01) == pytest.approx(0.01, abs=0.002)
+
+
 def test_p_values_of_simulations_have_one_digit():
     blank = {"x": {"value": np.ones((2, 1))}}
     values = np.array([0.0884, 6e-18])

@@ -180,9 +180,10 @@ def chance_of(simulated: Spread, freedom: Array) -> Chance:
     total = np.where(known, simulated.freedom.sum(axis=0), np.nan)
     mean = np.where(simulated.freedom > 0.0, simulated.statistic, 0.0).sum(axis=0) / total
     squares = 0.5 * simulated.freedom * (simulated.relative / mean - 1.0) ** 2
-    variance = (PRIOR_WORLDS + np.nansum(squares)) / (PRIOR_WORLDS + (compared[known] - 1.0).sum())
+    worlds = PRIOR_WORLDS + float((compared[known] - 1.0).sum())
+    variance = (PRIOR_WORLDS + np.nansum(squares)) / worlds
     degrees = total / variance
-    return Chance(mean, np.where(known, 0.5 * freedom / variance, np.nan), degrees, np.sqrt(2.0 / degrees))
+    return Chance(mean, np.where(known, 0.5 * freedom / variance, np.nan), degrees, np.sqrt(2.0 / degrees), worlds)
 
 
 def of_coefficients(alignment: Alignment, factor: str, known: Coefficients, worlds: int | None) -> Heterogeneity:
