@@ -289,12 +289,12 @@ class Redrawing:
     def cells(self) -> int:
         return sum(site.count * site.rows.shape[1] for site in self.rows)
 
-    def alone(self, data: Sequence[Array]) -> list[Posterior]:
+    def alone(self, data: Sequence[Array]) -> Sequence[Posterior]:
         """What simulated sites send that know nothing of each other."""
         sites = zip(self.rows, data, strict=True)
         return recentred([site.refitted(rows, first=self.alignment.moved) for site, rows in sites])
 
-    def after_rounds(self, data: Sequence[Array]) -> list[Posterior]:
+    def after_rounds(self, data: Sequence[Array]) -> Sequence[Posterior]:
         """What they contribute to one fit of all their rows, to which rounds converge."""
         site = self.rows[0]
         joint = site.refitted(np.concatenate(data))

@@ -96,7 +96,8 @@ class Chance:
 
     @classmethod
     def unknown(cls, slots: int) -> "Chance":
-        return cls(*(np.full(slots, np.nan) for _ in range(3)))
+        nothing = np.full(slots, np.nan)
+        return cls(nothing, nothing, nothing)
 
     def probability(self, relative: Array) -> Array:
         """The probability of at least this spread: that of an F, averaged over the variances that it may have."""
@@ -279,7 +280,8 @@ class Chances(NamedTuple):
 
     @classmethod
     def unknown(cls, rows: int) -> "Chances":
-        return cls(Chance.unknown(rows), Chance(*(np.full((rows, 1), np.nan) for _ in range(3))))
+        nothing = np.full((rows, 1), np.nan)
+        return cls(Chance.unknown(rows), Chance(nothing, nothing, nothing))
 
     @classmethod
     def of_noise(cls, known: Coefficients, noise: Array, degrees: Array) -> "Chances":
