@@ -3,23 +3,22 @@
     python benchmarks/statements.py [--part NAME] [--sets N] [--skip N] [--only TEXT]
 
 Each line is a statement in one setting, a rate, its standard error over data sets, their number, and seconds per set.
-`differ`: how often p < 0.05 for equal sites (it should be 5 %) and for sites that differ by half a deviation, how
-often a difference is stated, and whether the p-values are uniform (Kolmogorov and Smirnov). `worlds`: how often p <
-0.05 for simulated worlds, each compared with the others, which share the same values. `pooled`: how often the sites
-of logistic regressions are said to differ with all rows in one place. `matches`: the probability of a match minus the
-share of right matches, and how often matches that are at least 95 or 99 % sure are right; inside the model and
-outside it (heavy tails, correlated features, one component fewer than there are). `intervals`: how often 90 %
-intervals of the means of clusters that overlap hold the truth, as they are after one broadcast and refined and
-calibrated. `proofs`: how often "proven" is said of a match, and how often that is a match of the best alignment of
-all. `slots`: how often what is said about the number of slots is true on new data. `copies`: how often the same data
-at two sites are noticed, and how often that is said where there are none. `flags`: how often a robust merge names a
-site whose units are wrong, and how often one that is honest. `units`: the same for what a merge of regressions says
-about the units of a column, with sites of 20 to 400 rows whose columns spread differently, and `pounds` with unlike
-patients whose last site uses pounds, inches or the like. `values`: the same for
-what a fit says about values far from the agreed ones, on data of scikit-learn and statsmodels and on skewed columns.
-`separation`, `overdispersion`, `broadcast` (how far a merge says it is from one fit), `documents` (topics of few),
-`twice` (sketches of texts) and `tails` (k̂) are in `_fit_statements.py`. --only takes the settings whose names
-contain a text, --skip the data sets from there on. The last line is one JSON object.
+`differ`: how often p < 0.05 for equal sites (it should be 5 %) and for sites that differ by half a deviation, how often
+a difference is stated, and whether the p-values are uniform (Kolmogorov and Smirnov). `worlds`: how often p < 0.05 for
+simulated worlds, each compared with the others, which share the same values. `pooled`: how often the sites of logistic
+regressions are said to differ with all rows in one place; `pooled clusters`: those of overlapping clusters. `matches`:
+the probability of a match minus the share of right matches, and how often matches that are at least 95 or 99 % sure are
+right; inside the model and outside it (heavy tails, correlated features, one component fewer than there are).
+`intervals`: how often 90 % intervals of the means of clusters that overlap hold the truth, as they are after one
+broadcast and refined and calibrated. `proofs`: how often "proven" is said of a match, and how often that is a match of
+the best alignment of all. `slots`: how often what is said about the number of slots is true on new data. `copies`: how
+often the same data at two sites are noticed, and how often that is said where there are none. `flags`: how often a
+robust merge names a site whose units are wrong, and how often one that is honest. `units`: the same for what a merge of
+regressions says about the units of a column, with sites of 20 to 400 rows whose columns spread differently, and
+`pounds` with unlike patients whose last site uses pounds, inches or the like. `values`: the same for what a fit says about values far from the agreed ones, on data of scikit-learn and statsmodels and on
+skewed columns. `separation`, `overdispersion`, `broadcast` (how far a merge says it is from one fit), `documents`
+(topics of few), `twice` (sketches of texts) and `tails` (k̂) are in `_fit_statements.py`. --only takes the settings
+whose names contain a text, --skip the data sets from there on. The last line is one JSON object.
 """
 
 import argparse
@@ -290,6 +289,50 @@ def pooled(options):
         for test, share in zip(("all", "intercept", "x", "z", "b", "the largest of these"), found.T, strict=True):
             row = {"statement": f"rows in one place, by site: {test}", "setting": name}
             yield {**row, **rate(share), **timed(begun, options)}
+
+
+def pooled_clusters(options):
+    """The same for clusters with diagonal covariances: each cluster by site, of a mixture fitted to all points."""
+    for name, drawn in DIFFERENT.items():
+        if options.only not in name or not name.startswith("diagonal, overlapping"):
+            continue
+        sets, begun = range(options.skip, options.skip + options.sets), time.time()
+        equal, different = (
+            np.array([mixture_ratios(each(np.random.default_rng([seed, 25]))[1]) for seed in sets])
+            for each in (SAME[name.removesuffix(", differing")], drawn)
+        )
+        found = different > np.quantile(equal, 0.95)
+        row = {"statement": "points in one place, by site: each cluster", "setting": name}
+        yield {**row, **rate(found.mean(axis=1)), **timed(begun, options)}
+
+
+def mixture_ratios(shards, apart=2.5):
+    """Twice the gain in log-likelihood if one of three diagonal clusters after the other has its own values by site."""
+    truth = np.tile(apart * CORNERS, (len(shards), 1, 1)), np.ones((len(shards), 3, 2))
+    height, start = climbed(shards, truth, ())
+    return [2.0 * (climbed(shards, start, (slot,))[0] - height) for slot in range(3)]
+
+
+def climbed(shards, start, by_site, passes=300):
+    """The log-likelihood of a mixture, and its means and variances (site, cluster, column), after steps of EM."""
+    means, variances = (part.copy() for part in start)
+    weights = np.full((len(shards), 3), 1.0 / 3.0)
+    for _ in range(passes):
+        sums, height = np.zeros((len(shards), 3, 5)), 0.0
+        for site, points in enumerate(shards):
+            squares = (points[:, None] - means[site]) ** 2 / variances[site] + np.log(2.0 * np.pi * variances[site])
+            log = np.log(weights[site]) - 0.5 * squares.sum(axis=2)
+            total = np.logaddexp.reduce(log, axis=1)
+            height += total.sum()
+            share = np.exp(log - total[:, None])
+            weights[site] = share.mean(axis=0)
+            sums[site] = share.T @ np.column_stack([np.ones(len(points)), points, points**2])
+        for slot in range(3):
+            part = sums[:, slot] if slot in by_site else np.tile(sums[:, slot].sum(axis=0), (len(shards), 1))
+            means[:, slot] = part[:, 1:3] / part[:, :1]
+            # A cluster of a few points must not become a spike.
+            variances[:, slot] = np.maximum(part[:, 3:] / part[:, :1] - means[:, slot] ** 2, 0.05)
+    return float(height), (means, variances)
 
 
 def likelihood_ratios(shards):
@@ -685,6 +728,7 @@ PARTS = {
     "differ": differ,
     "worlds": worlds,
     "pooled": pooled,
+    "pooled clusters": pooled_clusters,
     "matches": matches,
     "intervals": intervals,
     "proofs": proofs,
