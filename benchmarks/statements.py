@@ -15,8 +15,8 @@ the best alignment of all. `slots`: how often what is said about the number of s
 often the same data at two sites are noticed, and how often that is said where there are none. `flags`: how often a
 robust merge names a site whose units are wrong, and how often one that is honest. `units`: the same for what a merge of
 regressions says about the units of a column, with sites of 20 to 400 rows whose columns spread differently, and
-`pounds` with unlike patients whose last site uses pounds, inches or the like. `values`: the same for what a fit says about values far from the agreed ones, on data of scikit-learn and statsmodels and on
-skewed columns. `separation`, `overdispersion`, `broadcast` (how far a merge says it is from one fit), `documents`
+`pounds` with unlike patients whose last site uses pounds, inches or the like. `values`: the same for what a fit says
+about values far from the agreed ones, on data of scikit-learn and statsmodels and on skewed columns. `separation`, `overdispersion`, `broadcast` (how far a merge says it is from one fit), `documents`
 (topics of few), `twice` (sketches of texts) and `tails` (k̂) are in `_fit_statements.py`. --only takes the settings
 whose names contain a text, --skip the data sets from there on. The last line is one JSON object.
 """

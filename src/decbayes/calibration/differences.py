@@ -33,7 +33,7 @@ GREY, TIMES_MORE = (0.01, 0.2), 5
 # A slot must have been compared in this share of the worlds.
 LEAST_COMPARED = 0.5
 # The variance of simulated spreads is shrunk towards that of a chi-square, as if this many more worlds had shown it. It
-# is 0.5 times (yes/no outcomes) to 1.5 times (overlapping states) as large, so more would make p too large or too small.
+# is 0.5 times (yes/no outcomes) to 1.5 times (overlapping states) as large, so more would make p wrong.
 PRIOR_WORLDS = 2.0
 # Differences are not quantified if equal sites differ, on average over slots, this many times more than sites with
 # separate components would: fits of components that overlap so much end in different places.
