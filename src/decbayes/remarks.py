@@ -29,9 +29,10 @@ OF_SLOTS = (FEW_SLOTS, "unlike shares", "small sites", "duplicate slots")
 SITES_FIRST = "First check the sites that are named."
 # Changes by disclosure rules that are shown of one site.
 MOST_CHANGES = 5
-# Advice on what a site sends first; and the kind of remark in which a merge says how far it is from one fit.
+# Advice on what a site sends first; and the kinds of remark in which a merge says how far it is from one fit, and why
+# nobody knows whether sites differ.
 ROUND = "One broadcast is rough here: take one round first (decbayes refine, db.refine)."
-ONE_BROADCAST = "one broadcast"
+ONE_BROADCAST, NOT_COMPARED = "one broadcast", "not compared"
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import numpy as np
 
 from decbayes.merging.reading import DISSENT
 from decbayes.merging.remarking import remarks_on
-from decbayes.remarks import Remark, sites_first, with_measured_distance
+from decbayes.remarks import NOT_COMPARED, Remark, sites_first, with_measured_distance
 from decbayes.structure import CoupledSet
 from decbayes.views import Findings
 from decbayes.views.comparison import changes_in
@@ -52,7 +52,8 @@ def remarks(findings: Findings) -> tuple[Remark, ...]:
     """
     noticed = [*merge_remarks(findings), *influence_remarks(findings), *findings.parties.remarks(findings.names)]
     advice = findings.view.advice(findings.alignment, findings.names)
-    noticed += [remark for remark in advice if remark.kind != DISSENT]  # these sites stand out
+    # Sites that disagree stand out, and `checks` says what was not compared.
+    noticed += [remark for remark in advice if remark.kind not in (DISSENT, NOT_COMPARED)]
     kinds = (single_site_remarks, difference_remarks, match_remarks, small_component_remarks)
     noticed += [remark for coupled in findings.sets for kind in kinds for remark in kind(findings, coupled)]
     return sites_first(with_measured_distance([*noticed, *lineage_remarks(findings)]))

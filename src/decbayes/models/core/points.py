@@ -16,6 +16,7 @@ from decbayes.inputs.filed import FileArray, Folder
 from decbayes.models.core.persons import Persons
 from decbayes.models.core.transforms import in_slices
 from decbayes.posterior import Posterior
+from decbayes.remarks import Remark, listed
 from decbayes.structure import Structure
 
 # Squares of larger numbers, divided by small variances, overflow.
@@ -26,6 +27,15 @@ BLOCK = 12 * 320
 
 # Largest rounding error of a log density, in nats.
 MOST_ROUNDING = 1e-2
+
+
+def missing_codes(columns: Sequence[str]) -> Remark:
+    """A remark on columns with values that `seem_coded`; the site that agrees with nobody yet has them in its units."""
+    return Remark(
+        "missing-value codes",
+        f"Some values of {listed(list(columns))} look like codes for missing values, and count as numbers.",
+        "If a code such as 999 or -9 stands for missing values, leave these cells empty and fit again.",
+    )
 
 
 def as_points(data: Any, dimension: int, *, unseen: bool = False, columns: Sequence[str] = ()) -> Array:

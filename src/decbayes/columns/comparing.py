@@ -80,14 +80,18 @@ def apart(sites: Mapping[Site, Column]) -> tuple[dict[Site, tuple[float, float, 
     real = {site: column for site, column in sites.items() if column.factor == "real" and column.kind != Missing.kind}
     units, found = {site: column.zero_and_unit for site, column in real.items()}, {}
     for site, (centre, scale) in units.items() if len(units) > 1 else ():
-        others = [unit for other, unit in units.items() if other != site]
-        middle, usual = (float(np.median(part)) for part in zip(*others, strict=True))
-        spread = float(np.median([abs(other - middle) for other, _ in others]))
+        middle, usual, spread = among([unit for other, unit in units.items() if other != site])
         if abs(centre - middle) > USUAL * spread and in_other_units(centre, scale, middle, usual):
             found[site] = centre, scale, middle, usual
     few = 2 * len(found) < len(units)
     ranked = sorted(found, key=lambda site: (abs(np.log(found[site][1] / found[site][3])), site))
     return (found if few else {site: found[site] for site in ranked[-1:]}), few
+
+
+def among(units: Sequence[tuple[float, float]]) -> tuple[float, float, float]:
+    """The median centre and scale, and the median distance of centres from theirs."""
+    middle, usual = (float(np.median(part)) for part in zip(*units, strict=True))
+    return middle, usual, float(np.median([abs(centre - middle) for centre, _ in units]))
 
 
 def in_other_units(centre: float, scale: float, middle: float, usual: float) -> bool:
