@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import decbayes as db
-from decbayes.columns._comparing import in_common_units
+from decbayes.columns.comparing import in_common_units
 
 Real, Categorical = db.columns.Gaussian, db.columns.Categorical
 

@@ -278,7 +278,7 @@ def agreed_column(name: str, columns: Sequence[Column]) -> Column:
             f"Column '{name}' is {' at one site and '.join(kinds)} at another; state one when the table is read: "
             f"--kinds {quote(f'{name}={kinds[0]}')}, for example."
         )
-    from decbayes.columns._comparing import in_common_units  # most commands agree on nothing
+    from decbayes.columns.comparing import in_common_units  # most commands agree on nothing
 
     return type(columns[0]).agreed(in_common_units(columns))
 
