@@ -307,3 +307,20 @@ def test_products_are_not_taken_for_comparisons(columns, terms, expected, rng):
     ]
     findings = Findings.by_name(db.align([model.fit(shard).posterior for shard in shards]), ["a", "b"])
     assert re.search(expected, answer(findings)[0]), answer(findings)[0]
+
+
+def test_no_table_says_that_sites_agree_in_an_intercept_where_the_test_says_that_they_differ(rng):
+    """At age 0 all sites are uncertain, so I² would be 0; at the age of their persons it is far from it."""
+    model = db.LogisticRegression("ill", columns={"age": db.columns.Gaussian(60.0, 12.0), "ill": "yes/no"})
+    posteriors = []
+    for level in (-1.5, -1.5, 0.0, 0.0):
+        age = rng.normal(60.0, 12.0, 200)
+        ill = rng.random(200) < 1.0 / (1.0 + np.exp(-level - 0.03 * (age - 60.0)))
+        posteriors.append(model.fit(np.column_stack([age, ill])).posterior)
+    findings = Findings.by_name(db.align(posteriors), ["a", "b", "c", "d"])
+    assert "sites differ by more than chance in intercept" in answer(findings)[2].lower()
+    drawn = page(findings.alignment, names=findings.names, reliability=False)
+    table = re.search(r"<table>(?:(?!</table>).)*τ²</th>.*?</table>", drawn, flags=re.S).group()
+    shown = dict(re.findall(r'<th scope="row">(age|intercept)</th>(.*?)</tr>', table, flags=re.S))
+    assert re.findall(r">([^<>]+)</td>", shown["intercept"])[-2:] == ["–", "–"]
+    assert re.findall(r">([^<>]+)</td>", shown["age"])[-2].endswith("%")

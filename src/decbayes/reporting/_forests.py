@@ -19,7 +19,8 @@ SMALLEST, LARGEST = 2.5, 6.0  # radii of dots, by the weight of a site
 READING = (
     f"Each line is a {LEVEL:.0%} interval: for each site alone, for all sites together, and for the value of a "
     "further site. Larger dots are sites with more information. I² is the share of the variation between "
-    "sites that is not due to chance; τ² is the variance between sites (DerSimonian and Laird)."
+    "sites that is not due to chance; τ² is the variance between sites (DerSimonian and Laird). Intercepts "
+    "have neither: they are where all terms are 0, often far from all data, where no site says much."
 )
 NOT_COMPARED = (
     f"Each line is a {LEVEL:.0%} interval: for each site alone and for all sites together. Larger dots are sites with "
@@ -35,11 +36,12 @@ def forests(findings: Findings, merged: Sequence[Estimate], about: About) -> Mar
     """A table of the merged coefficients, with ratios, and a forest plot of each effect."""
     sites, effects = site_estimates(findings), effect_places(merged)
     why = too_narrow(findings.alignment.posteriors)
-    spread = [None if why else pooling(place, sites) for place in range(len(merged))]
+    compared = () if why else compared_places(merged)
+    spread = [pooling(place, sites) if place in compared else None for place in range(len(merged))]
     drawings = [
         forest(findings, term, {name: estimates.get(place) for name, estimates in sites.items()}, spread[place], about)
         for place, term in enumerate(merged)
-        if place in (effects or range(len(merged)))[:MOST_TERMS]
+        if place in compared_places(merged)[:MOST_TERMS]
     ]
     more = f" The first {MOST_TERMS} of {len(effects)} effects are drawn." if len(effects) > MOST_TERMS else ""
     reading = REFINED if findings.alignment.refined else ""
@@ -97,6 +99,15 @@ def coefficient_table(
 def effect_places(estimates: Sequence[Estimate]) -> list[int]:
     """The positions of effects among all coefficients; levels that predictions start from are no effects."""
     return [place for place, estimate in enumerate(estimates) if estimate.null is not None]
+
+
+def compared_places(estimates: Sequence[Estimate]) -> Sequence[int]:
+    """The positions of coefficients to compare site by site: effects, or all if there are only levels.
+
+    A level beside effects is where all terms are 0: its site estimates are uncertain by extrapolation, and hide how far
+    sites differ in their data. The test of differences takes the other coefficients as fixed, and does not.
+    """
+    return effect_places(estimates) or range(len(estimates))
 
 
 def ratio_text(ratio: Estimate, term: Estimate) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from decbayes.errors import DecbayesError
-from decbayes.reporting._forests import effect_places, pooling, site_estimates
+from decbayes.reporting._forests import compared_places, effect_places, pooling, site_estimates
 from decbayes.reporting.markup import Markup, concat, note, table
 from decbayes.views import Findings, Interval, Profile, Shares, Words
 from decbayes.views.coefficient_view import too_narrow
@@ -101,7 +101,7 @@ def effects_table(findings: Findings, about: About, title: str) -> PaperTable:
     head = ("term", f"{kind} ({LEVEL:.0%} interval)", *(("I²",) if compared else ()))
     rows = []
     for place, term in zip(places, shown, strict=True):
-        pooled = pooling(place, sites)
+        pooled = pooling(place, sites) if place in compared_places(coefficients) else None
         differ = (f"{pooled.i_squared:.0%}" if pooled else "–",) if compared else ()
         rows.append((about.with_unit(term.name), interval_text(term), *differ))
     intervals = findings.view.uncertainty(merged, findings.alignment.posteriors)
