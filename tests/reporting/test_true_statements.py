@@ -11,6 +11,7 @@ import decbayes as db
 from decbayes.calibrated import Calibration
 from decbayes.cli.commands.everyday._explanation import close_calls, margin_cell, match_margins, proven_matches
 from decbayes.cli.shared.posterior_files import supporters
+from decbayes.reporting._remarks import remarks
 from decbayes.reporting.reports import intervals_text, page
 from decbayes.views import Findings, view_of
 from decbayes.views.answers import answer
@@ -233,3 +234,41 @@ def test_an_empty_component_is_described_as_one_without_data(rng):
         assert any(text != ("no data",) for text in full)
         empty = [row["stands out by"] for row in model.describe(db.Posterior.of_prior(model.structure))]
         assert empty == [("no data",)] * 2
+
+
+def coded(data):
+    """A site with codes for missing values."""
+    data[:6, 0] = 999.0
+    return data
+
+
+def empty(data):
+    return data[:0]
+
+
+@pytest.mark.parametrize("world", [linear, logistic])
+@pytest.mark.parametrize(("fault", "why"), [(coded, "missing-value codes"), (empty, "has no data")])
+def test_the_headline_names_each_site_that_a_warning_names(world, fault, why, rng):
+    """What the three first sentences say about sites agrees with the remarks below them."""
+    model, _ = world(rng)
+    shards = [world(rng)[1].astype(float) for _ in range(5)]
+    shards[4] = fault(shards[4])
+    posteriors = [model.fit_site(shard).posterior for shard in shards]
+    findings = Findings.by_name(db.align(posteriors), ["north", "south", "lake", "hill", "zoo"])
+    warned = [remark.what for remark in remarks(findings) if remark.is_warning and "zoo" in remark.what]
+    assert warned
+    said = answer(findings)[2]
+    assert re.search(f"zoo [^;]*{why}", said)
+    assert "stands out" not in said
+    assert not re.search("north|south|lake|hill", said)
+
+
+def test_intervals_are_not_exact_in_the_headline_and_too_narrow_below_it(rng):
+    model, _ = linear(rng)
+    shards = [linear(rng)[1].astype(float) for _ in range(4)]
+    alike = Findings.by_name(db.align([model.fit(shard).posterior for shard in shards]), list("abcd"))
+    assert "the intervals are exact for this model" in answer(alike)[1]
+    shards[3][:, 0] = 60.0 + 2.2 * (shards[3][:, 0] - 60.0)
+    apart = Findings.by_name(db.align([model.fit(shard).posterior for shard in shards]), list("abcd"))
+    assert any("too narrow" in remark.what for remark in remarks(apart))
+    assert "would be exact for this model; they are too narrow, because sites differ" in answer(apart)[1]

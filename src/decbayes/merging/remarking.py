@@ -333,12 +333,16 @@ def share_gains(evidence: Array, parameters: float, alike: Array) -> Array:
 
 
 def without_data(posteriors: Sequence[Posterior], names: Sequence[str]) -> Iterator[Remark]:
-    pairs = zip(names, posteriors, strict=True)
-    empty = [name for name, one in pairs if not any(stored(part).any() for part in one.contribution.values())]
-    if empty:
+    if empty := [names[site] for site in empty_sites(posteriors)]:
         yield Remark(
             "no data", f"No data: {listed(empty)}.", "The posterior equals the prior. Was the right file fitted?"
         )
+
+
+def empty_sites(posteriors: Sequence[Posterior]) -> list[int]:
+    """The sites whose posterior equals the prior."""
+    pairs = enumerate(posteriors)
+    return [site for site, one in pairs if not any(stored(part).any() for part in one.contribution.values())]
 
 
 def of_sites(posteriors: Sequence[Posterior], names: Sequence[str]) -> Iterator[Remark]:

@@ -98,13 +98,14 @@ def effects_table(findings: Findings, about: About, title: str) -> PaperTable:
     places = effect_places(coefficients) if ratios else range(len(coefficients))
     sites, shown, kind = site_estimates(findings), ratios or coefficients, findings.view.ratio or "coefficient"
     compared = sites and not too_narrow(findings.alignment.posteriors)
-    head = ("term", f"{kind} ({LEVEL:.0%} interval)", *(("I²",) if compared else ()))
+    intervals = findings.view.uncertainty(merged, findings.alignment.posteriors)
+    narrow = "" if intervals == merged.uncertainty else ", probably too narrow"
+    head = ("term", f"{kind} ({LEVEL:.0%} interval{narrow})", *(("I²",) if compared else ()))
     rows = []
     for place, term in zip(places, shown, strict=True):
         pooled = pooling(place, sites) if place in compared_places(coefficients) else None
         differ = (f"{pooled.i_squared:.0%}" if pooled else "–",) if compared else ()
         rows.append((about.with_unit(term.name), interval_text(term), *differ))
-    intervals = findings.view.uncertainty(merged, findings.alignment.posteriors)
     at = count_of(max(len(findings.sites), about.sites), "site")
     size = f"{findings.total} at {at}. " if findings.total else ""
     text = f"{size}{usual_name(findings)}: {findings.view.modelled}. Intervals: {intervals}."

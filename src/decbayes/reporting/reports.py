@@ -316,12 +316,12 @@ def reading(findings: Findings) -> Markup:
 def intervals_text(findings: Findings) -> str:
     """Where intervals come from, how far to trust them, and how to calibrate them."""
     merged = findings.merged
+    words = findings.view.uncertainty(merged, findings.alignment.posteriors)
     if merged.uncertainty == EXACT:
-        words = findings.view.uncertainty(merged, findings.alignment.posteriors)
         are = "are exact: the posterior of this model has a closed form" if words == EXACT else f"would be {words}"
         return f"Intervals and standard deviations {are}."
-    if merged.calibration is not None:
-        return f"Intervals and standard deviations are {merged.uncertainty}."
+    if merged.calibration is not None or words != merged.uncertainty:
+        return f"Intervals and standard deviations are {words}."
     if merged.uncertainty == JOINT:
         return (
             "Intervals and standard deviations are approximate. For a single fit they are close to exact ones. After "

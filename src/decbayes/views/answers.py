@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from decbayes.families import Array
+from decbayes.merging.remarking import repeated_data
 from decbayes.posterior import EXACT, JOINT, NARROW
 from decbayes.views._effect_sentences import Effects
 from decbayes.views.class_view import most_different
@@ -119,11 +120,13 @@ def certainty(findings: Findings, about: About = NOTHING) -> str:
 
 def doubts(findings: Findings) -> Iterator[str]:
     kind, view = findings.merged.uncertainty, findings.view
-    if kind == EXACT:
-        words = view.uncertainty(findings.merged, findings.alignment.posteriors)
-        yield "the intervals are exact for this model" if words == EXACT else f"the intervals would be {words}"
+    words, narrow = view.uncertainty(findings.merged, findings.alignment.posteriors), why_narrow(findings)
+    if kind == EXACT and words == EXACT:
+        yield f"the intervals {'would be' if narrow else 'are'} exact for this model"
+    elif kind == EXACT:
+        yield f"the intervals would be {words}"
     elif kind == JOINT:
-        yield "the intervals are approximate"
+        yield f"the intervals are {'approximate' if words == JOINT else words}"
     elif NARROW in kind:
         yield "the intervals are too narrow to rely on until sites calibrate them (how: under “For statisticians”)"
     elif findings.merged.calibration is None:
@@ -133,6 +136,8 @@ def doubts(findings: Findings) -> Iterator[str]:
         yield f"the result is approximate{f', and {narrow}' if stated else ''}"
     else:
         yield "the intervals are calibrated"
+    if narrow:
+        yield f"they are too narrow, because {narrow}"
     if findings.sets and not view.frequencies(findings.merged):
         yield "shares are those of these data, and have no interval"
     matches = findings.sureness.values()
@@ -147,6 +152,14 @@ def doubts(findings: Findings) -> Iterator[str]:
             if known
             else f"it is unknown whether all {several} of different sites were matched correctly"
         )
+
+
+def why_narrow(findings: Findings) -> str:
+    """Why intervals of a regression are too narrow whatever its rows are: they assume equal sites, counted once."""
+    if findings.sets:
+        return ""
+    twice = "the same data seem to count more than once" if repeated_data(findings.alignment.posteriors) else ""
+    return "sites differ by more than chance" if any(differences(findings)) else twice
 
 
 def how_sites_agree(findings: Findings, about: About = NOTHING) -> str:

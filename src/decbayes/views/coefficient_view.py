@@ -20,6 +20,8 @@ from decbayes.structure import CoupledSet
 from decbayes.views.values import Curve, Difference, Estimate, Row, value_text
 from decbayes.views.view import LEVEL, TOP, View
 
+# How the method of a calibration begins that holds although rows depend on each other or vary more than the model says.
+ROBUST = "robust errors"
 # Points of a curve.
 TIMES = 61
 # The fewest sites for advising that coefficients vary, and for a meaningful deviation between sites.
@@ -97,10 +99,10 @@ class CoefficientView(View):
         return other_units(self.model, alignment.sent or alignment.posteriors)
 
     def uncertainty(self, posterior: Posterior, sites: Sequence[Posterior] = ()) -> str:
-        why = too_narrow([posterior, *sites])
-        return (
-            f"exact if the model held, but {why}" if why and posterior.uncertainty == EXACT else posterior.uncertainty
-        )
+        why, usual = too_narrow([posterior, *sites]), posterior.uncertainty
+        if not why or (posterior.calibration is not None and posterior.calibration.method.startswith(ROBUST)):
+            return usual
+        return f"exact if the model held, but {why}" if usual == EXACT else f"{usual}; probably too narrow, as {why}"
 
     def undecided(self, alignment: Alignment) -> str:
         if why := too_narrow(alignment.posteriors):

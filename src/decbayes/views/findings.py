@@ -17,10 +17,10 @@ from decbayes.merging.base.coupled import reordered
 from decbayes.merging.base.lineage import as_components
 from decbayes.merging.grouping.shared import Shared
 from decbayes.merging.reading import CLOSE, DOUBTFUL, Heterogeneity, Influence, Parties
-from decbayes.merging.remarking import repeated_data
+from decbayes.merging.remarking import empty_sites, repeated_data
 from decbayes.models.topics.quality import CoOccurrence
 from decbayes.posterior import Posterior
-from decbayes.remarks import by_number
+from decbayes.remarks import CONSTANT, by_number
 from decbayes.structure import CoupledSet
 from decbayes.views.text_summary import filled_slots
 from decbayes.views.values import count_of, number, plural
@@ -209,9 +209,14 @@ class Findings:
         }
         same = "seem to hold the same data, which count more than once"
         reasons[same, same] = sorted(site for group in repeated_data(self.alignment.posteriors) for site in group)
+        reasons["has no data", "have no data"] = empty_sites(self.alignment.posteriors)
         for site, column, _ in self.view.other_units(self.alignment):
             text = f"to have {column} in another unit than the others"
             reasons.setdefault((f"seems {text}", f"seem {text}"), []).append(site)
+        for kind, sites in warned_of(self.alignment.posteriors).items():
+            reasons[f"has a warning about its data ({kind})", f"have a warning about their data ({kind})"] = sites
+        decisive = [site for group in self.parties.outstanding[:1] for site in group.sites]
+        reasons["decides much of the merge", "together decide much of the merge"] = decisive
         return {words: sites for words, sites in reasons.items() if sites}
 
     @property
@@ -311,6 +316,16 @@ class Findings:
         texts = self.view.captions(posterior or self.merged)
         size = self.alignment.structure.components(coupled)
         return texts if len(texts) == size else [""] * size
+
+
+def warned_of(posteriors: Sequence[Posterior]) -> dict[str, list[int]]:
+    """The sites whose own files warn of their data, by kind, and those with a column that varies only elsewhere."""
+    named: dict[str, list[int]] = {}
+    for site, posterior in enumerate(posteriors):
+        kinds = (remark.kind for remark in posterior.remarks if remark.is_warning or remark.kind == CONSTANT)
+        for kind in dict.fromkeys(kinds):
+            named.setdefault(kind, []).append(site)
+    return {kind: sites for kind, sites in named.items() if kind != CONSTANT or len(sites) < len(posteriors)}
 
 
 def flagged(sites: NDArray[np.bool_]) -> list[int]:
