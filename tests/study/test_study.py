@@ -323,6 +323,36 @@ def test_intervals_are_calibrated_once_all_sites_have_handed_over_their_sums(ove
         assert db.load("s/results/merged.posterior").calibration is None
 
 
+def test_a_study_of_persons_with_several_rows_gives_robust_intervals(run, tmp_path, rng):
+    """They are those of the library's own sandwich errors of all data; until then, tables say what is missing."""
+    new = ["--model", "linear-regression", "--formula", "y ~ x", "--sites", "a,b", "--person", "who", "--rounds", "0"]
+    assert run("study", "new", "s", *new, "--rules", "usual")[0] == 0
+    for site in ("a", "b"):
+        x, level = np.repeat(rng.normal(60, 10, 60).round(), 3), np.repeat(rng.normal(0, 8, 60), 3)
+        y = (0.4 * x + level + rng.normal(0, 3, 180)).round(1)
+        write_table(tmp_path / f"{site}.csv", {"who": [f"p{k // 3}" for k in range(180)], "x": x, "y": y})
+        assert run("study", "check", f"{site}.csv", "--site", site)[0] == 0
+    for site in ("a", "b"):
+        assert run("study", "fit", "--site", site)[0] == 0
+        assert run("study", "release", "--site", site, "--approve", "Kim")[0] == 0
+    assert "To calibrate them: `decbayes study calibrate` at each site" in run("study", "report")[2]
+    narrow = db.load("s/results/merged.posterior")
+    assert "(95% interval, probably too narrow)" in Path("s/results/table.csv").read_text()
+    for site in ("a", "b", "a"):  # again, once all have shared theirs
+        status, _, told = run("study", "calibrate", f"{site}.csv", "--site", site, "--approve", "Kim")
+        assert status == 0, told
+    status, said, told = run("study", "report")
+    assert (status, "the intervals are calibrated" in said) == (0, True), told
+    assert "repeated persons" not in said
+    model, persons = db.model_for(narrow.structure), [np.repeat(np.arange(60), 3)] * 2
+    shards = [model.read(tmp_path / f"{site}.csv") for site in ("a", "b")]
+    expected = db.calibrate(model, shards, narrow, method="robust", clusters=persons)
+    merged = db.load("s/results/merged.posterior")
+    np.testing.assert_allclose(merged.deviation("coefficients"), expected.deviation("coefficients"), rtol=1e-6)
+    assert (merged.deviation("coefficients") > 1.2 * narrow.deviation("coefficients")).all()
+    assert "too narrow" not in Path("s/results/table.csv").read_text() + Path("s/results/report.html").read_text()
+
+
 @pytest.mark.parametrize(
     ("damage", "why"),
     [

@@ -66,7 +66,7 @@ def merge_remarks(findings: Findings) -> tuple[Remark, ...]:
     divided = {coupled: alignment.evidence(coupled) for coupled in alignment.divisions}
     sites = alignment.posteriors
     usual = remarks_on(sites, alignment.structure, findings.shared, findings.names, alignment.decided, divided)
-    return (*promises, *usual)
+    return (*promises, *(remark for remark in usual if remark.kind not in findings.settled))
 
 
 def influence_remarks(findings: Findings) -> Iterator[Remark]:

@@ -100,7 +100,7 @@ class CoefficientView(View):
 
     def uncertainty(self, posterior: Posterior, sites: Sequence[Posterior] = ()) -> str:
         why, usual = too_narrow([posterior, *sites]), posterior.uncertainty
-        if not why or (posterior.calibration is not None and posterior.calibration.method.startswith(ROBUST)):
+        if not why or has_robust_errors(posterior):
             return usual
         return f"exact if the model held, but {why}" if usual == EXACT else f"{usual}; probably too narrow, as {why}"
 
@@ -266,6 +266,10 @@ def too_narrow(posteriors: Sequence[Posterior]) -> str:
     """Why a site's intervals are too narrow, if they are: comparisons of sites then mean nothing."""
     kinds = {remark.kind for site in posteriors for remark in site.remarks}
     return next((why for kind, why in TOO_NARROW.items() if kind in kinds), "")
+
+
+def has_robust_errors(posterior: Posterior) -> bool:
+    return posterior.calibration is not None and posterior.calibration.method.startswith(ROBUST)
 
 
 def bounds(row: dict[str, Any]) -> tuple[float, float, float, str, float]:

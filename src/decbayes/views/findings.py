@@ -1,6 +1,6 @@
 """A merge and everything derived from it, computed once."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -18,10 +18,12 @@ from decbayes.merging.base.lineage import as_components
 from decbayes.merging.grouping.shared import Shared
 from decbayes.merging.reading import CLOSE, DOUBTFUL, Heterogeneity, Influence, Parties
 from decbayes.merging.remarking import empty_sites, repeated_data
+from decbayes.models.regressions.messages.doubts import TOO_NARROW
 from decbayes.models.topics.quality import CoOccurrence
 from decbayes.posterior import Posterior
 from decbayes.remarks import CONSTANT, by_number
 from decbayes.structure import CoupledSet
+from decbayes.views.coefficient_view import has_robust_errors
 from decbayes.views.text_summary import filled_slots
 from decbayes.views.values import count_of, number, plural
 from decbayes.views.view import Notes, View, view_of
@@ -214,10 +216,17 @@ class Findings:
             text = f"to have {column} in another unit than the others"
             reasons.setdefault((f"seems {text}", f"seem {text}"), []).append(site)
         for kind, sites in warned_of(self.alignment.posteriors).items():
+            if kind in self.settled:
+                continue
             reasons[f"has a warning about its data ({kind})", f"have a warning about their data ({kind})"] = sites
         decisive = [site for group in self.parties.outstanding[:1] for site in group.sites]
         reasons["decides much of the merge", "together decide much of the merge"] = decisive
         return {words: sites for words, sites in reasons.items() if sites}
+
+    @property
+    def settled(self) -> Collection[str]:
+        """The kinds of sites' warnings that do not apply to the merge: intervals with robust errors are wide enough."""
+        return TOO_NARROW if has_robust_errors(self.merged) else ()
 
     @property
     def undecided(self) -> list[str]:

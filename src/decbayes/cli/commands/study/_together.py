@@ -1,6 +1,6 @@
 """Commands for anybody who has all files: status, merge, and report."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
@@ -107,7 +107,7 @@ def merge_into(study: Study, without: tuple[str, ...]) -> dict[str, Released]:
     number, counted = files_to_merge(study, without)
     study.merged.parent.mkdir(exist_ok=True)
     merge_files([released.path for released in counted.values()], output=study.merged)
-    for line in (*about_rounds(study, number, counted), *about_intervals(study, [*counted])):
+    for line in (*about_rounds(study, number, counted), *about_intervals(study, counted)):
         messages().print(plain(line))
     return counted
 
@@ -157,16 +157,18 @@ def about_rounds(study: Study, number: int, counted: dict[str, Released]) -> lis
     return [f"{moved_by}. If that matters, take another round: `decbayes study round` at each site."]
 
 
-def about_intervals(study: Study, sites: Sequence[str]) -> Iterator[str]:
+def about_intervals(study: Study, counted: Mapping[str, Released]) -> Iterator[str]:
     """Calibrate the merge if all sites have shared their sums; otherwise say what to do."""
     merged, how = load(study.merged), "`decbayes study calibrate` at each site, then `decbayes study report`"
-    parts = shared_sums(study, sites)
-    if not calibratable(merged):
+    parts = shared_sums(study, [*counted])
+    if not calibratable(merged, counted):
         return
     if not parts:
-        yield "Intervals are too narrow where components overlap: half of the 90 % intervals may miss the truth there."
+        overlap = "where components overlap: half of the 90 % intervals may miss the truth there"
+        why = why_robust(counted)
+        yield f"Intervals are {f'probably too narrow, as {why}' if why else f'too narrow {overlap}'}."
         yield f"To calibrate them: {how}."
-    elif missing := [name for name in sites if name not in parts]:
+    elif missing := [name for name in counted if name not in parts]:
         yield f"Intervals are not calibrated yet: the sums of {', '.join(missing)} are missing."
     else:
         from decbayes.calibration.intervals import SETTLED, responded
@@ -207,7 +209,15 @@ def shared_sums(study: Study, sites: Sequence[str]) -> "dict[str, Information]":
     return parts
 
 
-def calibratable(merged: Posterior) -> bool:
+def why_robust(counted: Mapping[str, Released]) -> str:
+    """Why intervals need robust errors; empty if they need none, or terms vary, for which there are none."""
+    from decbayes.views.coefficient_view import too_narrow
+
+    posteriors = [released.posterior for released in counted.values()]
+    return "" if getattr(model_for(posteriors[0].structure), "varying", ()) else too_narrow(posteriors)
+
+
+def calibratable(merged: Posterior, counted: Mapping[str, Released]) -> bool:
     """Whether sites could improve the intervals with sums over their data."""
-    known = merged.uncertainty in (EXACT, JOINT) or merged.means_only
-    return not known and model_for(merged.structure).calibrated_by == "linear response"
+    enough = merged.uncertainty in (EXACT, JOINT) and not why_robust(counted)
+    return not (enough or merged.means_only) and model_for(merged.structure).calibrated_by == "linear response"
