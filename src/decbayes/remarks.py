@@ -21,6 +21,8 @@ RULES = "disclosure rules"
 """The kind of remark that says what disclosure rules changed."""
 CONSTANT = "constant columns"
 """The kind of remark of a fit that names columns with one value in all rows."""
+# Kinds of remarks of a fit that doubt its values.
+OF_VALUES = ("missing-value codes", "other values")
 # Kinds of remarks that name sites which may be wrong, and that advise on slots: these come last, since such sites also
 # make components differ.
 OF_SITES = ("site disagrees", "nothing shared", "site alone", "stands out", CONSTANT)

@@ -257,7 +257,8 @@ def test_the_headline_names_each_site_that_a_warning_names(world, fault, why, rn
     findings = Findings.by_name(db.align(posteriors), ["north", "south", "lake", "hill", "zoo"])
     warned = [remark.what for remark in remarks(findings) if remark.is_warning and "zoo" in remark.what]
     assert warned
-    said = answer(findings)[2]
+    first, _, said = answer(findings)
+    assert ("First check the values of zoo, which may" in first) == (fault is coded)
     assert re.search(f"zoo [^;]*{why}", said)
     assert "stands out" not in said
     assert not re.search("north|south|lake|hill", said)

@@ -32,7 +32,17 @@ NOTHING = About()
 
 def answer(findings: Findings, about: About = NOTHING) -> tuple[str, str, str]:
     """Three sentences from the merged posterior; numbers have intervals."""
-    return result(findings, about), certainty(findings, about), how_sites_agree(findings, about)
+    return (
+        result(findings, about) + values_to_check(findings),
+        certainty(findings, about),
+        how_sites_agree(findings, about),
+    )
+
+
+def values_to_check(findings: Findings) -> str:
+    """Which values to check before anybody relies on the result, if there are any."""
+    names = first_few([findings.names[site] for site in findings.doubted])
+    return f" First check the values of {names}, which may be wrong and decide this." if names else ""
 
 
 def result(findings: Findings, about: About) -> str:

@@ -21,7 +21,7 @@ from decbayes.merging.remarking import empty_sites, repeated_data
 from decbayes.models.regressions.messages.doubts import TOO_NARROW
 from decbayes.models.topics.quality import CoOccurrence
 from decbayes.posterior import Posterior
-from decbayes.remarks import CONSTANT, by_number
+from decbayes.remarks import CONSTANT, OF_VALUES, by_number
 from decbayes.structure import CoupledSet
 from decbayes.views.coefficient_view import has_robust_errors
 from decbayes.views.text_summary import filled_slots
@@ -222,6 +222,13 @@ class Findings:
         decisive = [site for group in self.parties.outstanding[:1] for site in group.sites]
         reasons["decides much of the merge", "together decide much of the merge"] = decisive
         return {words: sites for words, sites in reasons.items() if sites}
+
+    @property
+    def doubted(self) -> list[int]:
+        """The sites whose values may be in another unit than agreed, or codes: these may decide the result."""
+        warned, units = warned_of(self.alignment.posteriors), self.view.other_units(self.alignment)
+        coded = (site for kind in OF_VALUES for site in warned.get(kind, ()))
+        return sorted({*coded, *(site for site, _, _ in units)})
 
     @property
     def settled(self) -> Collection[str]:
