@@ -552,8 +552,9 @@ def test_a_merge_and_its_report_say_which_categories_the_rules_joined(run, tmp_p
         run(f"columns {name}.csv -o {name}.columns")
     run("columns a.columns b.columns -o agreed.columns")
     for name in "ab":
-        run(f"fit linear-regression {name}.csv --formula y~ward --agreed-columns agreed.columns -o {name}.posterior")
-    remark = "a: Changed by the disclosure rules: Column 'ward': rare categories count as 'other', "
+        fit = f"fit linear-regression {name}.csv --formula y~ward --agreed-columns agreed.columns -o {name}.posterior"
+        assert run(fit)[2].count("count as 'other', with common ones") == (name == "a")  # said once
+    remark = "a: Changed by the disclosure rules: Column 'ward': categories that few persons have, or in which few "
     assert remark in run("merge a.posterior b.posterior -o m.posterior")[2]
     assert remark in run("show m.posterior --remarks")[1]
     run("refine a.csv --own a.posterior --others b.posterior -o a1.posterior")

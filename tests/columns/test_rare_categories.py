@@ -94,7 +94,7 @@ def test_it_is_said_whether_common_categories_hide_rare_ones_and_not_how_many_ar
     ):
         column = db.columns.Categorical(*names)
         said = column.pooled(rows(*counts), having, LEAST, agreed=False, predictor=True)[2]
-        assert said.removesuffix(" to hide them") == told
+        assert said.removesuffix(" to hide them: only other sites tell about these") == told
 
 
 def with_events(events):
@@ -108,7 +108,7 @@ def with_events(events):
 @pytest.mark.parametrize("agreed", [True, False])
 def test_no_site_has_all_rows_in_other_and_the_reason_is_too_few_of_an_outcome(names, agreed):
     numbers, having = with_events([1, 4])
-    reason = f"too few persons of 1 of its {len(names)} categories have one of the outcomes here"
+    reason = f"too few persons of 1 of its {len(names)} categories differ in the outcome here"
     with pytest.raises(db.errors.InvalidData, match=f"{reason}; all rows would count as 'other'.* leave this site out"):
         db.columns.Categorical(*names).pooled(numbers, having, np.array([5, 2, 2]), agreed=agreed, predictor=True)
 
@@ -128,4 +128,6 @@ def test_a_file_says_the_same_whether_persons_or_outcomes_are_few():
     three_left = np.where((numbers == 2) & (np.arange(400) > 202), 0.0, numbers)
     told = {column.pooled(some, having, least, agreed=True, predictor=True)[2] for some in (numbers, three_left)}
     (text,) = told
-    assert text.startswith("categories that few persons have, or few with one of the outcomes, count as 'other', with")
+    assert text.startswith(
+        "categories that few persons have, or in which few differ in the outcome, count as 'other', with"
+    )

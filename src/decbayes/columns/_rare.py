@@ -56,7 +56,7 @@ class RareCategories:
         by_number = too_few(having[:, :1], least[:1])
         counts = {
             "have {} of its {} categories": by_number,
-            "of {} of its {} categories have one of the outcomes": rare & ~by_number,
+            "of {} of its {} categories differ in the outcome": rare & ~by_number,
         }
         reasons = [reason.format(places.sum(), len(names)) for reason, places in counts.items() if places.any()]
         why = f"too few persons {' and '.join(reasons)} here"
@@ -93,10 +93,12 @@ class RareCategories:
         """Also for the file: the same words whichever categories are rare, and however many."""
         if self.target != OTHER:
             return f"{self.rare} count as the most common one"
-        return f"{self.rare} count as '{OTHER}'" + (", with common ones to hide them" if self.more else "")
+        return f"{self.rare} count as '{OTHER}'" + (
+            ", with common ones to hide them: only other sites tell about these" if self.more else ""
+        )
 
     @property
     def rare(self) -> str:
         if self.by_outcome:
-            return "categories that few persons have, or few with one of the outcomes,"
+            return "categories that few persons have, or in which few differ in the outcome,"
         return "rare categories"
