@@ -783,3 +783,20 @@ def test_a_term_that_differs_only_beside_another_is_not_notable():
     spread = db.merging.Heterogeneity(np.array([3.0]), np.array([0.0]), values, values, (1, 0))
     named = [term.name for term in view_of(model)._differences(spread) if term.notable]
     assert named == ["age"]
+
+
+def test_a_merge_names_a_common_category_that_hides_rare_ones_at_all_sites_but_one(run, tmp_path, monkeypatch, rng):
+    """At two of three sites two persons in another ward pull the smallest common one into "other"."""
+    monkeypatch.delenv("DECBAYES_RULES")
+    for name, rare in (("a", 2), ("b", 2), ("c", 0)):
+        ward = ["burns"] * rare + ["skin"] * 20 + ["bone"] * 40 + ["heart"] * 40
+        rows = "".join(f"{w},{y:.2f}\n" for w, y in zip(ward, rng.normal(size=len(ward)), strict=True))
+        (tmp_path / f"{name}.csv").write_text(f"ward,y\n{rows}")
+        run(f"columns {name}.csv -o {name}.columns")
+    run("columns a.columns b.columns c.columns -o agreed.columns")
+    for name in "abc":
+        run(f"fit linear-regression {name}.csv --formula y~ward --agreed-columns agreed.columns -o {name}.posterior")
+    said = run("merge a.posterior b.posterior c.posterior -o m.posterior")[2]
+    assert "No more than one site shows ward=skin;" in said
+    assert "ward=heart" not in said
+    assert "burns" not in said
