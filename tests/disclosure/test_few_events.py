@@ -47,8 +47,8 @@ def test_files_are_the_same_whoever_has_the_outcome_and_however_many(kind, rng):
         files.append((draft.digest, manifest.changed, draft.remarks))
     assert len(set(files)) == 1
     assert files[0][1][0].startswith("Fewer than 5 persons differ in 'y': the file says that there are some and hides")
-    # A person may have many events, and 2.5 persons are all that the file assumes.
-    assert ("how many events a person has" in files[0][1][0]) == (kind == "poisson")
+    # The likelihood is that of one to four events, and a person may have many.
+    assert ("one event per person" in files[0][1][0]) == (kind == "poisson")
     for events in ([], np.flatnonzero(rows[:, 2] < 1.0)[:5]):  # in one interval
         assert safe(model, with_events(rows, events)).changed == ()
 

@@ -74,7 +74,9 @@ def few_hidden(
     alike = persons.total(rows) == rows and not table.weights and not table.varying
     if usual not in common or not (alike and 0 < few < least):
         return points, []
-    events = "" if table.columns[table.target].flag else ", or how many events a person has"
+    events = (
+        "" if table.columns[table.target].flag else ", and counts one event per person: too few if some have several"
+    )
     changed = points.copy()
     changed[:, table.target_place] = abs(usual - assumed_share(rows, least))
     return changed, [FEW.format(least=least, target=table.target, events=events)]
