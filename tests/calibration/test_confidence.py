@@ -33,6 +33,12 @@ def fitted(rng):
     return found, shards, labels
 
 
+def test_a_component_that_another_slot_would_suit_better_is_unsure_and_not_unknown():
+    margins = np.array([-40.0, -1.0, 0.0, 1.0])
+    sure = KNOWN.probabilities(margins, np.full(4, 30.0), np.ones(4), np.full(4, np.nan))
+    assert sure[0] == sure[1] == sure[2] < sure[3]
+
+
 def test_overlap_is_the_share_of_a_components_data_that_the_others_give_to_its_slot(fitted):
     """Observation by observation, from densities that the means and the known variance give."""
     found, shards, _ = fitted

@@ -64,7 +64,7 @@ def test_a_site_in_other_units_is_named_among_sites_that_disagree_and_no_other(n
 
 
 def test_missing_values_of_equal_sites_are_no_reason_for_a_warning():
-    """Half of the rows have two values of six or fewer, so that each site divides them differently; the model is true."""
+    """The model is true, but over half of the rows have two values or fewer: sites divide them differently."""
     rng, shares = np.random.default_rng(2), np.array([[0.15] * 6, [0.85] * 6])
     model = db.LatentClasses(2, columns=dict.fromkeys("abcdef", "yes/no"), ascent=db.Ascent(restarts=1))
     tables = [(rng.random((150, 6)) < shares[rng.integers(2, size=150)]).astype(float) for _ in range(6)]

@@ -214,9 +214,9 @@ class RobustMerge:
                 "many sites disagree",
                 "Many sites disagree by more than is usual where components are clearly separate and the model "
                 f"describes the data. {verdict} count as in a plain merge.",
-                "Components may overlap, or many values may be missing. If not, look for outliers, skewed columns (take "
-                "logarithms) and too few components. A fault that is not far larger than these differences goes "
-                "unnoticed.",
+                "Components may overlap, or many values may be missing. If not, look for outliers, skewed columns "
+                "(take logarithms) and too few components. A fault that is not far larger than these differences "
+                "goes unnoticed.",
                 severity="warning" if out else "note",
             )
 
