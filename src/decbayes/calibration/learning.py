@@ -109,8 +109,9 @@ def checked_certainty(setting: Setting, rng: np.random.Generator) -> float:
     certainty = float(np.concatenate([model.responsibilities(truth, part)[0].max(axis=1) for part in parts]).mean())
     if certainty < LEAST_CERTAINTY:
         raise NotCalibrated(
-            "The clusters overlap: even with the true parameters, observations are assigned with probability "
-            f"{certainty:.2f} on average. Sites may have found several as one, which simulations cannot show."
+            "The clusters overlap, or many values are missing: even with the true parameters, observations are "
+            f"assigned with probability {certainty:.2f} on average. Sites may have found several as one, "
+            "which simulations cannot show."
         )
     return certainty
 
