@@ -14,6 +14,7 @@ from rich.table import Table
 from decbayes.calibration import Choice, Diagnosis, Scores, diagnose
 from decbayes.calibration.validation import LEAST_HELD_BACK
 from decbayes.calibration.validation import validate as score_posteriors
+from decbayes.cli.commands.checking._fitted_rows import check_holds, check_holds_none, check_holds_only
 from decbayes.cli.shared.common_options import PosteriorColumns, model_input
 from decbayes.cli.shared.outputs import (
     DPI,
@@ -129,6 +130,7 @@ def diagnose_fit(files: list[Path], columns: str, share: float | None) -> Diagno
     observations = model.read(model_input(model, [data]), columns=columns, report=messages().print)
     if share is not None:
         observations = hold_back(model, observations, share=share)[0]
+    check_holds_only(path, data, model, observations, columns)
     with messages().status("drawing"):
         return diagnose(model, [observations], posterior)
 
@@ -144,7 +146,7 @@ def site_scores(
     read = same_columns([load(path) for path in paths])
     model = model_for(read[0].structure)
     observations = model.read(model_input(model, [data]), columns=columns, report=messages().print)
-    persons = persons_of(model, [data], person)
+    persons, rows = persons_of(model, [data], person), model.count(observations)
     observations = safe_to_send(model, observations, rules, persons)
     if share is not None:
         if not 0.0 < share < 1.0:
@@ -157,6 +159,7 @@ def site_scores(
             "fewer would reveal too much about each. Hold back a larger share."
         )
     compared = candidates(paths, read, numbers)
+    check_holds_none(paths, data, columns, rows, 0 if share is None else model.count(observations))
     check_scores(model, observations, rules, persons, len(compared))
     with messages().status("scoring"):
         return score_posteriors(model, compared, observations)
@@ -189,6 +192,7 @@ def leave_one_out_scores(
     read = [load(path) for path in paths]
     models = [model_for(posterior.structure) for posterior in read]
     observations, persons = rows_for_all(models, data, person, rules)
+    check_holds(paths, data)
     compared = candidates(paths, read, None)
     check_scores(models[0], observations, rules, persons, len(compared))
     with messages().status("scoring"):
