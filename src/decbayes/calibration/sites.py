@@ -216,10 +216,12 @@ def check_units(posterior: Posterior, units: Mapping[str, float]) -> None:
     given = sum(units.values()) if all(units.values()) else 0.0
     if off := excess(posterior, given):
         parts = listed([f"{name} {count:,.6g}" for name, count in units.items()])
+        unit = model_for(posterior.structure).unit
         why = "at least one is missing" if off > 0.0 else "one counts twice, or its site has held back rows"
+        without = ", or merge again without sites that have none" if off > 0.0 else ""
         raise NotCalibrated(
-            f"The posterior holds {given + off:,.6g} observations, these parts {given:,.6g} ({parts}): {why}. Give one "
-            "part for each site in the merge, of the data it fitted."
+            f"The posterior holds {given + off:,.6g} {unit}s, these parts {given:,.6g} ({parts}): {why}. Give one part "
+            f"for each site in the merge, of the data it fitted{without}."
         )
 
 
