@@ -223,6 +223,24 @@ def test_a_refined_fit_and_merges_of_it_hold_the_rows(run, sites):
     assert (status, errors) == (0, "")
 
 
+def test_a_fit_is_recognised_although_rules_changed_its_rows(run, tmp_path):
+    """One category is pooled, and a rare answer counts as a share; the other site has as many rows."""
+    rng = np.random.default_rng(3)
+    for name in "ab":
+        ward = np.where(np.arange(60) < 3, "rare", rng.choice(["bone", "heart", "skin"], 60))
+        smokes, age = np.where(np.arange(60) % 20 == 0, "yes", "no"), rng.normal(50, 9, 60).round(1)
+        rows = [f"{w},{s},{a}" for w, s, a in zip(ward, smokes, age, strict=True)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["ward,smokes,age", *rows]))
+        assert run(f"columns {name}.csv --kinds smokes=yes-no --rules none -o {name}.columns")[0] == 0
+    assert run("columns a.columns b.columns -o agreed.columns")[0] == 0
+    for name in "ab":
+        options = "--components 2 --restarts 1 --agreed-columns agreed.columns --rules usual"
+        status, _, said = run(f"fit classes {name}.csv {options} -o {name}.posterior")
+        assert (status, "fewer than 5 persons" in said) == (0, True), said
+    assert run("validate a.csv a.posterior --leave-one-out")[0] == 0
+    assert "neither the fit" in run("validate a.csv b.posterior --leave-one-out")[2]
+
+
 def test_a_posterior_in_memory_that_holds_too_few_observations_cannot_hold_the_rows(rng):
     model = db.GaussianMixture(1, 1, variance=1.0)
     few, many = rng.normal(size=(9, 1)), rng.normal(size=(10, 1))

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from decbayes.calibration import why_unknown
 from decbayes.merging.reading import DISSENT
 from decbayes.merging.remarking import remarks_on
 from decbayes.remarks import Remark, ordered, with_measured_distance
@@ -121,7 +120,7 @@ def match_remarks(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
             "matches",
             f"Whether all {plural(findings.view.noun, 2)} were matched correctly is not known.",
             "Simulations cannot tell: compare them site by site, under “Which sites have it”."
-            if why_unknown(findings.alignment)
+            if findings.why_unknown
             else "decbayes report --confidence estimates how likely that is, by simulating such sites.",
             severity="note",
         )

@@ -193,6 +193,13 @@ class Findings:
     def sureness(self) -> dict[CoupledSet, Sureness]:
         return {coupled: sureness(self.alignment, coupled, self.reliability) for coupled in self.sets}
 
+    @property
+    def why_unknown(self) -> str:
+        """Why no simulation can say how likely matches are right; empty if one may."""
+        from decbayes.calibration import why_unknown  # simulates sites, which loads all models
+
+        return why_unknown(self.alignment)
+
     @cached_property
     def influence(self) -> Influence:
         return reading.influence(self.alignment)

@@ -98,7 +98,7 @@ class MergedTopics:
         counts = of_few.sum(axis=0)
         few = np.flatnonzero((counts >= 1.0) & (counts > MOSTLY * self.quality.learned))
         if len(few):
-            sites = [self.names[place] for place in np.flatnonzero(of_few[:, few].any(axis=1))]
+            sites = [self.names[place] for place in np.flatnonzero(of_few[:, few].any(axis=1)).tolist()]
             named = "; ".join(f"{topic} ({self.quality.names[topic]})" for topic in few.tolist())
             yield Remark(
                 "few documents",

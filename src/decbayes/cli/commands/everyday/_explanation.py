@@ -66,7 +66,7 @@ def print_alignment(
         texts = {slot: captions[slot] for slot in filled_slots(merged, coupled)}
         cell, values = margin_cell, match_margins(alignment, coupled)
         if isinstance(confidence, Confidence):
-            cell, values = probability_cell, [site[coupled] for site in confidence.probabilities]
+            cell, values = probability_cell, tuple(site[coupled] for site in confidence.probabilities)
         columns = [
             [Text(plain(name)), *(cell(components, of_site) for components in row)]
             for name, row, of_site in zip(names, reading.fillings(alignment, coupled), values, strict=True)
