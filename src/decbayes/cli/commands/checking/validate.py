@@ -126,7 +126,7 @@ def diagnose_fit(files: list[Path], columns: str, share: float | None) -> Diagno
         raise WrongArgument("--approximation needs the data, one file, and the posterior that was fitted to them.")
     data, path = files
     posterior = load(path)
-    model = model_for(posterior.structure)
+    model, data = model_for(posterior.structure), table_file(data)
     observations = model.read(model_input(model, [data]), columns=columns, report=messages().print)
     if share is not None:
         observations = hold_back(model, observations, share=share)[0]
@@ -145,6 +145,7 @@ def site_scores(
     data, *paths = files
     read = same_columns([load(path) for path in paths])
     model = model_for(read[0].structure)
+    data = data if model.many_files else table_file(data)  # standard input is read once
     observations = model.read(model_input(model, [data]), columns=columns, report=messages().print)
     persons, rows = persons_of(model, [data], person), model.count(observations)
     observations = safe_to_send(model, observations, rules, persons)
@@ -190,7 +191,7 @@ def leave_one_out_scores(
         raise InvalidData("Give the data that were fitted, then the posteriors to score.")
     data, *paths = files
     read = [load(path) for path in paths]
-    models = [model_for(posterior.structure) for posterior in read]
+    models, data = [model_for(posterior.structure) for posterior in read], table_file(data)
     observations, persons = rows_for_all(models, data, person, rules)
     check_holds(paths, data)
     compared = candidates(paths, read, None)
