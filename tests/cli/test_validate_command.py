@@ -162,6 +162,7 @@ def three_sites(tmp_path_factory, run_in):
     run_in(folder, "fit linear-regression a.csv --like a.posterior --hold-back 0.2 -o kept.posterior")
     run_in(folder, "merge a.posterior b.posterior -o ab.posterior")
     run_in(folder, "merge b.posterior c.posterior -o bc.posterior")
+    db.save(db.load(folder / "ab.posterior"), folder / "bare.posterior")
     return folder
 
 
@@ -177,14 +178,15 @@ def sites(tmp_path, three_sites):
         ("a.csv a.posterior bc.posterior --leave-one-out", "bc.posterior is neither the fit of a.csv nor merged"),
         ("ab.csv b.posterior --leave-one-out", "b.posterior is neither the fit of ab.csv"),
         ("a.csv kept.posterior --leave-one-out", "rows were held back from its fit"),
+        ("b.csv b.posterior kept.posterior --leave-one-out", "kept.posterior is neither the fit of b.csv nor merged"),
         ("a.csv ab.posterior --approximation", "ab.posterior holds 60 observations more than a.csv"),
         ("a.csv kept.posterior --approximation", "kept.posterior holds 12 observations fewer than a.csv"),
         ("b.csv a.posterior --approximation", "a.posterior was not fitted to b.csv: the sums differ"),
         (
             "a.csv b.posterior a.posterior --held-back 0.2",
-            "a.posterior was fitted to a.csv, and no rows were held back",
+            "a.posterior was fitted to a.csv, and nothing was held back",
         ),
-        ("a.csv kept.posterior --held-back 0.3", "only 12 rows were held back"),
+        ("a.csv kept.posterior --held-back 0.3", "only 12 observations were held back"),
         ("a.csv a.posterior", "a.posterior was fitted to a.csv"),
     ],
 )
@@ -202,6 +204,7 @@ def test_rows_are_left_out_only_of_fits_that_hold_them_and_held_back_only_from_t
     [
         ("a.csv a.posterior ab.posterior --leave-one-out", ""),
         ("a.csv ab.posterior --leave-one-out", "ab.posterior is assumed to hold the rows of a.csv"),
+        ("a.csv a.posterior bare.posterior --leave-one-out", "bare.posterior is assumed to hold the rows of a.csv"),
         ("ab.csv ab.posterior --approximation", ""),
         ("a.csv kept.posterior --approximation --held-back 0.2", ""),
         ("a.csv kept.posterior b.posterior --held-back 0.2", ""),

@@ -65,21 +65,21 @@ class PosteriorFile:
 def check_holds(paths: Sequence[Path], data: Path) -> None:
     """Refuse posteriors from which the rows of a file cannot be left out, because they do not hold all of them.
 
-    A merge lists the files it was made of. If this site's fit is given as well, that tells whether a merge of the same
-    model holds its rows; otherwise it is assumed to, and a line says so.
+    Most merges list the files they were made of. If this site's fit is given as well, that tells whether a merge of the
+    same model holds its rows; otherwise it is assumed to, and a line says so.
     """
     fitted = {file: file.fitted_to(data) for file in map(PosteriorFile.of, paths)}
     own = [file.sent for file, answer in fitted.items() if answer]
     for file, answer in fitted.items():
         merged = any(file.sent.data & site.data for site in own)
-        others = any(file.sent.posterior.structure == site.posterior.structure for site in own) and not merged
-        if file.held_back and (answer or not merged):
-            raise InvalidData(f"{file.path}: rows were held back from its fit. Score only these, with --held-back.")
-        if answer is False or others:
+        alike = any(file.sent.posterior.structure == site.posterior.structure for site in own)
+        if answer is False or (alike and file.sent.holds and not merged):
             raise InvalidData(
                 f"{file.path} is neither the fit of {data} nor merged with it, so its rows cannot be left out: score "
                 "such a posterior without --leave-one-out."
             )
+        if file.held_back and (answer or not merged):
+            raise InvalidData(f"{file.path}: rows were held back from its fit. Score only these, with --held-back.")
         if not merged:
             messages().print(plain(f"{file.path} is assumed to hold the rows of {data}: give their fit to check."))
 
@@ -108,8 +108,8 @@ def check_holds_none(paths: Sequence[Path], data: Path, columns: str, count: int
         # Reading the file again for each of many sites would take long.
         possible = file.stated is None or file.stated + file.held_back == count
         if possible and file.held_back != (held_back or count) and file.fitted_to(data, columns):
-            kept = f"only {file.held_back:,} rows were" if file.held_back else "no rows were"
+            kept = f"only {file.held_back:,} observations were" if file.held_back else "nothing was"
             raise InvalidData(
-                f"{file.path} was fitted to {data}, and {kept} held back: rows that were fitted score too high. "
-                "Fit and score with the same share held back, or use --leave-one-out."
+                f"{file.path} was fitted to {data}, and {kept} held back: what was fitted scores too high. Fit with "
+                "--hold-back, and score with the same share as --held-back."
             )
