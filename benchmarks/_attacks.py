@@ -364,7 +364,7 @@ class Counts(Regression):
     kind, strength = db.PoissonRegression, 0.3
 
     def _outcomes(self, linear: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        return rng.poisson(np.exp(np.minimum(linear, 6.0))).astype(float)
+        return rng.poisson(np.exp(np.minimum(linear, 20.0))).astype(float)
 
 
 KINDS = {

@@ -1,6 +1,6 @@
 """What files reveal with and without the disclosure rules, and what the rules cost.
 
-    python benchmarks/disclosure.py [--quick] [--seeds N] [--splits 40] [--only files|states|price|answers]
+    python benchmarks/disclosure.py [--quick] [--seeds N] [--splits 40] [--only files|states|price|answers|events]
         [--models NAME …] [--data NAME …]
 
 `planted`: one record has something that no other has; a reader of the file alone applies the closed form of
@@ -14,8 +14,9 @@ mean ratio of posterior standard deviations (with / without). Rare categories co
 divided evenly among them. `states`: the same of hidden Markov models, in nats per step, with made-up sequences of four
 real columns at four sites: what it costs to hide rare moves. `answers`: a rare yes at eight
 sites: its share as merged and how often 90 % intervals contain the true one, without rules, with rare answers taken for
-the common one, and with rules. Some tables come with statsmodels (`pip install statsmodels`). Topics have a
-benchmark of their own. The last line is JSON.
+the common one, and with rules. `events`: a logistic regression of an outcome that few have, at ten sites: how far
+intercept and slopes are from the true ones, and how often 90 % intervals contain these. Some tables come with
+statsmodels (`pip install statsmodels`). Topics have a benchmark of their own. The last line is JSON.
 """
 
 import argparse
@@ -31,6 +32,8 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import numpy as np
 from _data import data_file
+from scipy.optimize import brentq
+from scipy.special import expit
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 from planted import ATTACKS
@@ -307,7 +310,7 @@ def main():
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--splits", type=int, default=40, help="divisions into sites, for prices")
-    parser.add_argument("--only", choices=("files", "price", "states", "answers"))
+    parser.add_argument("--only", choices=("files", "price", "states", "answers", "events"))
     parser.add_argument("--data", nargs="*", help="beginnings of names of data, for prices; default: all")
     parser.add_argument("--models", nargs="*", help="models to attack; default: all")
     arguments = parser.parse_args()
@@ -327,6 +330,8 @@ def main():
         )
     if arguments.only in (None, "answers"):
         told["answers"] = answers(range(2 if arguments.quick else 20 * arguments.seeds))
+    if arguments.only in (None, "events"):
+        told["events"] = events(range(2 if arguments.quick else 20 * arguments.seeds))
     print(json.dumps(told))
 
 
@@ -356,6 +361,57 @@ def rare_answer(share, rows, seed, sites=8):
         row = next(row for row in merged.summary(level=0.9) if row["factor"] == "yes_no")
         told.append((row["mean"], row["lower"] <= share <= row["upper"]))
     return told
+
+
+WAYS = ("one fit of all rows", "merged, no rules", "merged, sites with 1 to 4 events left out", "merged, with rules",
+        "with rules, three rounds")  # fmt: skip
+
+
+def events(seeds):
+    """What rules make of a rare outcome: bias and coverage of the intercept and of two slopes, of 0.5 and −0.5."""
+    print("\n| outcome in 6 % | data sets | intercept | slope of a number | slope of yes/no |")
+    print("|---|---|---|---|---|")
+    told, runs = {}, [rare_outcome(0.06, seed) for seed in seeds]
+    for place, way in enumerate(WAYS):
+        found = np.array([run[place] for run in runs if run[place] is not None])
+        means = found.mean(axis=0)
+        print(f"| {way} | {len(found)} | {' | '.join(f'{bias:+.2f}, {inside:.0%}' for bias, inside in means)} |")
+        told[way] = means.tolist()
+    return told
+
+
+def rare_outcome(share, seed, sites=10, rows=60, slopes=(0.5, -0.5)):
+    """By each of WAYS: estimate minus truth of each coefficient, and whether its 90 % interval contains the truth."""
+    rng = np.random.default_rng(seed)
+    model = db.LogisticRegression("y", columns={"y": "yes/no", "x": db.columns.Gaussian(0, 1), "z": "yes/no"})
+    true = np.array([level_of(share, slopes), *slopes])
+    shards = []
+    for _ in range(sites):
+        predictors = np.column_stack([rng.normal(size=rows), rng.random(rows) < 0.5])
+        happened = rng.random(rows) < expit(true[0] + predictors @ true[1:])
+        shards.append(np.column_stack([happened, predictors]).astype(np.float64))
+    ready = [prepared(model, shard, RULES, agreed=True) for shard in shards]
+    plain = [model.fit_site(shard).posterior for shard in shards]
+    sent = [
+        model.fit_site(site.data).posterior if site.changed else fit for site, fit in zip(ready, plain, strict=True)
+    ]
+    shown = [fit for site, fit in zip(ready, plain, strict=True) if not site.changed]
+    results = [model.fit(np.concatenate(shards)).posterior, db.merge(plain), db.merge(shown) if shown else None]
+    results += [db.merge(sent), db.refine(model, [site.data for site in ready], sent, rounds=3).merged]
+    return [None if posterior is None else against(model, posterior, true) for posterior in results]
+
+
+def against(model, posterior, true):
+    rows = model.coefficients(posterior, level=0.9)
+    return [(row["mean"] - one, row["low"] <= one <= row["high"]) for row, one in zip(rows, true, strict=True)]
+
+
+def level_of(share, slopes):
+    """The intercept at which this share of rows has the outcome, by quadrature over a normal and a yes/no predictor."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(40)
+    linear = slopes[0] * nodes[:, None] + slopes[1] * np.array([0.0, 1.0])
+    shares = np.outer(weights / weights.sum(), [0.5, 0.5])
+    return brentq(lambda level: (shares * expit(level + linear)).sum() - share, -15.0, 5.0)
 
 
 def files(names, seeds, sizes):

@@ -5,20 +5,21 @@
 Each line is a statement in one setting, a rate, its standard error over data sets, their number, and seconds per set.
 `differ`: how often p < 0.05 for equal sites (it should be 5 %) and for sites that differ by half a deviation, how
 often a difference is stated, and whether the p-values are uniform (Kolmogorov and Smirnov). `worlds`: how often p <
-0.05 for simulated worlds, each compared with the others, which share the same values. `pooled`: how often the sites
-of logistic regressions are said to differ with all rows in one place. `matches`: the probability of a match minus the
-share of right matches, and how often matches that are at least 95 or 99 % sure are right; inside the model and
-outside it (heavy tails, correlated features, one component fewer than there are). `intervals`: how often 90 %
-intervals of the means of clusters that overlap hold the truth, as they are after one broadcast and refined and
-calibrated. `proofs`: how often "proven" is said of a match, and how often that is a match of the best alignment of
-all. `slots`: how often what is said about the number of slots is true on new data. `copies`: how often the same data
-at two sites are noticed, and how often that is said where there are none. `flags`: how often a robust merge names a
-site whose units are wrong, and how often one that is honest. `units`: the same for what a merge of regressions says
-about the units of a column, with sites of 20 to 400 rows whose columns spread differently. `values`: the same for
-what a fit says about values far from the agreed ones, on data of scikit-learn and statsmodels and on skewed columns.
-`separation`, `overdispersion`, `broadcast` (how far a merge says it is from one fit), `documents` (topics of few),
-`twice` (sketches of texts) and `tails` (k̂) are in `_fit_statements.py`. --only takes the settings whose names
-contain a text, --skip the data sets from there on. The last line is one JSON object.
+0.05 for simulated worlds, each compared with the others, which share the same values. `pooled`: how often the sites of
+logistic regressions are said to differ with all rows in one place; `pooled clusters`: those of overlapping clusters.
+`matches`: the probability of a match minus the share of right matches, and how often matches that are at least 95 or
+99 % sure are right; inside the model and outside it (heavy tails, correlated features, one component fewer than there
+are). `intervals`: how often 90 % intervals of the means of clusters that overlap hold the truth, as they are after one
+broadcast and refined and calibrated. `proofs`: how often "proven" is said of a match, and how often that is a match of
+the best alignment of all. `slots`: how often what is said about the number of slots is true on new data. `copies`: how
+often the same data at two sites are noticed, and how often that is said where there are none. `flags`: how often a
+robust merge names a site whose units are wrong, and how often one that is honest. `units`: the same for what a merge
+of regressions says about the units of a column, with sites of 20 to 400 rows whose columns spread differently, and
+`pounds` with unlike patients whose last site uses pounds, inches or the like. `values`: the same for what a fit says
+about values far from the agreed ones, on data of scikit-learn and statsmodels and on skewed columns. `separation`,
+`overdispersion`, `broadcast` (how far a merge says it is from one fit), `documents` (topics of few), `twice` (sketches
+of texts) and `tails` (k̂) are in `_fit_statements.py`. --only takes the settings whose names contain a text, --skip
+the data sets from there on. The last line is one JSON object.
 """
 
 import argparse
@@ -148,6 +149,21 @@ def outcomes(kind, mean, rng):
     return rng.poisson(np.exp(mean)).astype(float)
 
 
+def rates(sites, rows):
+    """Counts of rows that were observed for unequal times, longer where x is large."""
+
+    def drawn(rng):
+        columns = {"x": "real", "b": "yes/no", "years": db.columns.Gaussian(3.0, 2.0), "y": "count"}
+        model, shards = db.PoissonRegression("y", columns=columns, terms=("x", "b"), offset="log(years)"), []
+        for _ in range(sites):
+            table = np.column_stack([rng.normal(size=rows), rng.random(rows) < 0.3])
+            years = rng.gamma(2.0, 1.5, size=rows) * np.exp(0.3 * table[:, 0])
+            shards.append(np.column_stack([table, years, rng.poisson(years * np.exp(table @ [0.5, 0.4] - 1.0))]))
+        return model, shards
+
+    return drawn
+
+
 SAME = {
     "known variance, apart, 10 × 50": clusters(None, 6.0, 10, 50),
     "known variance, overlapping, 10 × 50": clusters(None, 2.5, 10, 50),
@@ -177,6 +193,8 @@ SAME = {
     "Poisson regression, 20 × 20": regression("poisson", 20, 20),
     "Poisson regression, 5 × 100": regression("poisson", 5, 100),
     "Poisson regression, 20 × 20, first broadcasts": regression("poisson", 20, 20),
+    "Poisson rates, 5 × 60, first broadcasts": rates(5, 60),
+    "Poisson rates, 10 × 40, first broadcasts": rates(10, 40),
     "negative binomial regression, 10 × 60": regression("negative binomial", 10, 60),
     "negative binomial regression, 20 × 20": regression("negative binomial", 20, 20),
     "logistic regression, 10 × 20, after rounds": regression("logistic", 10, 20),
@@ -272,6 +290,50 @@ def pooled(options):
         for test, share in zip(("all", "intercept", "x", "z", "b", "the largest of these"), found.T, strict=True):
             row = {"statement": f"rows in one place, by site: {test}", "setting": name}
             yield {**row, **rate(share), **timed(begun, options)}
+
+
+def pooled_clusters(options):
+    """The same for clusters with diagonal covariances: each cluster by site, of a mixture fitted to all points."""
+    for name, drawn in DIFFERENT.items():
+        if options.only not in name or not name.startswith("diagonal, overlapping"):
+            continue
+        sets, begun = range(options.skip, options.skip + options.sets), time.time()
+        equal, different = (
+            np.array([mixture_ratios(each(np.random.default_rng([seed, 25]))[1]) for seed in sets])
+            for each in (SAME[name.removesuffix(", differing")], drawn)
+        )
+        found = different > np.quantile(equal, 0.95)
+        row = {"statement": "points in one place, by site: each cluster", "setting": name}
+        yield {**row, **rate(found.mean(axis=1)), **timed(begun, options)}
+
+
+def mixture_ratios(shards, apart=2.5):
+    """Twice the gain in log-likelihood if one of three diagonal clusters after the other has its own values by site."""
+    truth = np.tile(apart * CORNERS, (len(shards), 1, 1)), np.ones((len(shards), 3, 2))
+    height, start = climbed(shards, truth, ())
+    return [2.0 * (climbed(shards, start, (slot,))[0] - height) for slot in range(3)]
+
+
+def climbed(shards, start, by_site, passes=300):
+    """The log-likelihood of a mixture, and its means and variances (site, cluster, column), after steps of EM."""
+    means, variances = (part.copy() for part in start)
+    weights = np.full((len(shards), 3), 1.0 / 3.0)
+    for _ in range(passes):
+        sums, height = np.zeros((len(shards), 3, 5)), 0.0
+        for site, points in enumerate(shards):
+            squares = (points[:, None] - means[site]) ** 2 / variances[site] + np.log(2.0 * np.pi * variances[site])
+            log = np.log(weights[site]) - 0.5 * squares.sum(axis=2)
+            total = np.logaddexp.reduce(log, axis=1)
+            height += total.sum()
+            share = np.exp(log - total[:, None])
+            weights[site] = share.mean(axis=0)
+            sums[site] = share.T @ np.column_stack([np.ones(len(points)), points, points**2])
+        for slot in range(3):
+            part = sums[:, slot] if slot in by_site else np.tile(sums[:, slot].sum(axis=0), (len(shards), 1))
+            means[:, slot] = part[:, 1:3] / part[:, :1]
+            # A cluster of a few points must not become a spike.
+            variances[:, slot] = np.maximum(part[:, 3:] / part[:, :1] - means[:, slot] ** 2, 0.05)
+    return float(height), (means, variances)
 
 
 def likelihood_ratios(shards):
@@ -522,13 +584,78 @@ def units(options):
                 model, _ = regression(kind, 1, 1)(rng)
                 shards = [of_unlike_spread(kind, rng) for _ in range(sites)]
                 shards[-1][:, 0] *= times
-                posteriors = [model.fit_site(shard).posterior for shard in shards]
-                named = dict(view_of(posteriors[0].structure).other_units(posteriors))
+                named = named_units(model, shards)
                 faulty.append(float(named.pop(sites - 1, "") == "x"))
                 honest.append(float(len(named) > 0 or (times == 1.0 and faulty[-1] > 0.0)))
             if times > 1.0:
                 yield {"statement": "a site has a column in another unit", "setting": setting, **rate(faulty)}
             yield {"statement": "an honest site is named", "setting": setting, **rate(honest), **timed(begun, options)}
+
+
+def named_units(model, shards):
+    """The column of each site that a merge says to be in another unit."""
+    alignment = db.align([model.fit_site(shard).posterior for shard in shards])
+    return {site: column for site, column, _ in view_of(alignment.structure).other_units(alignment)}
+
+
+PATIENTS = {
+    "age": db.columns.Gaussian(60.0, 14.0),
+    "weight": db.columns.Gaussian(80.0, 15.0),
+    "height": db.columns.Gaussian(170.0, 9.0),
+    "heat": db.columns.Gaussian(37.2, 0.7),
+    "protein": db.columns.Gaussian(12.0, 15.0),
+    "ward": db.columns.Categorical(*"abcdef"),
+}
+CHANGED = {
+    "all honest": ("", 1.0, 0.0),
+    "pounds": ("weight", 2.2046, 0.0),
+    "inches": ("height", 1.0 / 2.54, 0.0),
+    "Fahrenheit": ("heat", 1.8, 32.0),
+    "months": ("age", 12.0, 0.0),
+    "metres": ("height", 0.01, 0.0),
+    "grams": ("weight", 1000.0, 0.0),
+    "protein × 10": ("protein", 10.0, 0.0),
+    "protein × 100": ("protein", 100.0, 0.0),
+}
+
+
+def pounds(options):
+    """Three to ten sites of unlike patients, 20 to 200 each; the second site has children or the very old, and some
+    have two of six wards. The last has a column in another unit.
+    """
+    kinds = {"linear": (db.LinearRegression, db.columns.Gaussian(0.0, 1.0)),
+             "logistic": (db.LogisticRegression, db.columns.YesNo()),
+             "poisson": (db.PoissonRegression, db.columns.Poisson(1.0))}  # fmt: skip
+    for (kind, (regress, target)), (change, (column, times, shift)) in product(kinds.items(), CHANGED.items()):
+        setting, faulty, honest, begun = f"{kind}, {change}", [], [], time.time()
+        for seed in range(options.skip, options.skip + options.sets if options.only in setting else 0):
+            rng = np.random.default_rng([seed, 34])
+            shards = [unlike_patients(kind, rng, unusual=site == 1) for site in range(rng.integers(3, 11))]
+            if column:
+                shards[-1][column] = shift + times * shards[-1][column]
+            named = named_units(regress("y", columns={**PATIENTS, "y": target}), shards)
+            faulty.append(float(bool(column) and named.pop(len(shards) - 1, "") == column))
+            honest.append(float(len(named) > 0))
+        if faulty and column:
+            yield {"statement": "a site has a column in another unit", "setting": setting, **rate(faulty)}
+        if faulty:
+            yield {"statement": "an honest site is named", "setting": setting, **rate(honest), **timed(begun, options)}
+
+
+def unlike_patients(kind, rng, *, unusual):
+    rows = round(np.exp(rng.uniform(np.log(20), np.log(200))))
+    children = unusual and rng.random() < 0.5
+    centre, scale = (80.0, 6.0) if unusual else (60.0 + 8.0 * rng.normal(), 14.0 * np.exp(0.25 * rng.normal()))
+    age = rng.uniform(0.0, 18.0, rows) if children else np.clip(rng.normal(centre, scale, rows), 0.0, 105.0)
+    weight = 10.0 + 3.0 * age + rng.normal(0.0, 4.0, rows) if children else rng.normal(80 + 5 * rng.normal(), 15, rows)
+    height = 60.0 + 6.0 * age + rng.normal(0.0, 6.0, rows) if children else rng.normal(170 + 3 * rng.normal(), 9, rows)
+    heat, protein = rng.normal(37.2, 0.7, rows), np.exp(rng.normal(2.0 + 0.5 * rng.normal(), 1.0, rows))
+    shares = np.array([0.5, 0.5, 0, 0, 0, 0]) if rng.random() < 0.3 else rng.dirichlet([3.0] * 6)
+    ward = rng.choice(6, size=rows, p=shares)
+    linear = 0.02 * (age - 60) + 0.01 * (weight - 80) + 0.01 * (height - 170) + 0.3 * (heat - 37) + 0.005 * protein
+    y = outcomes(kind, np.clip(linear + 0.4 * (ward == 1) - 0.3 * (ward == 4) - 0.3, -5.0, 4.0), rng)
+    values = {"age": age, "weight": weight, "height": height, "heat": heat, "protein": protein}
+    return {**values, "ward": np.array(list("abcdef"))[ward], "y": y.astype(bool) if kind == "logistic" else y}
 
 
 def of_unlike_spread(kind, rng):
@@ -602,6 +729,7 @@ PARTS = {
     "differ": differ,
     "worlds": worlds,
     "pooled": pooled,
+    "pooled clusters": pooled_clusters,
     "matches": matches,
     "intervals": intervals,
     "proofs": proofs,
@@ -609,6 +737,7 @@ PARTS = {
     "copies": copies,
     "flags": flags,
     "units": units,
+    "pounds": pounds,
     "values": values,
 }
 PARTS |= {

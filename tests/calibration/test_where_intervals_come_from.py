@@ -8,6 +8,7 @@ from scipy.stats import beta, gamma, t
 
 import decbayes as db
 from decbayes.calibrated import Calibration
+from decbayes.errors import NotCalibrated
 
 
 def widened(posterior, times):
@@ -92,3 +93,14 @@ def test_intervals_that_cover_far_less_than_they_say_are_marked(rng):
     marked = {row["quantity"] for row in clusters.summary() if "too narrow to be used" in row["uncertainty"]}
     assert marked == {"precision"}
     assert not any("too narrow" in row["uncertainty"] for row in widened(clusters, 1.5).summary())
+
+
+@pytest.mark.parametrize("method", [None, "linear response"])
+@pytest.mark.parametrize("kind", [db.LinearRegression, db.LogisticRegression])
+def test_intervals_that_a_calibration_would_not_change_are_not_called_calibrated(kind, method, rng):
+    rows = np.column_stack([rng.normal(size=50), rng.random(50) < 0.5]).astype(float)
+    model = kind("y", columns={"x": "real", "y": "real" if kind is db.LinearRegression else "yes/no"})
+    posterior = model.fit_site(rows).posterior
+    for again in (posterior, widened(posterior, 2.0)):
+        with pytest.raises(NotCalibrated, match=r"nothing to calibrate: .* take a round .*--robust"):
+            db.calibrate(model, [rows], again, method=method)

@@ -173,8 +173,8 @@ def test_the_naive_merge_adds_components_as_they_are_labelled(run, sites):
 
 
 ODD_SITES = {
-    "units": "units disagrees clearly with most sites in 100% of its evidence and is left out. Fit it again",
-    "random": "random disagrees clearly with most sites in 100% of its evidence and is left out. Fit it again",
+    "units": "units disagrees clearly with most sites in 100% of its evidence and is left out. Ask how its data",
+    "random": "random disagrees clearly with most sites in 100% of its evidence and is left out. Ask how its data",
     "copy": "copy repeats a and is not counted again. Ask whether both are fits of the same data, and merge only one",
 }
 
@@ -203,6 +203,25 @@ def test_a_robust_merge_says_in_three_lines_who_does_not_count_and_why(run, tmp_
     said = run(f"merge {honest} like.posterior --robust -o m.posterior")[2]
     assert "m.posterior: 6 posteriors, 360 observations, 2 components\n2 slots" in said
     assert "like " not in said
+
+
+def test_merge_and_show_say_how_many_observations_of_a_robust_merge_count(run, tmp_path, rng):
+    """The sum over sites of their rows times the share that counts."""
+    rows = {"a": 40, "b": 50, "c": 60, "large": 900}
+    for name, count in rows.items():
+        text = "\n".join(["x", *map(str, rng.normal(0.2 * (name == "large"), 1.0, count))])
+        (tmp_path / f"{name}.csv").write_text(text, encoding="utf-8")
+        assert run(f"fit mean {name}.csv --variance 1 --prior-variance 50 -o {name}.posterior")[0] == 0
+    files = [f"{name}.posterior" for name in rows]
+    standings = db.merging.robust_merge([db.load(tmp_path / name) for name in files]).sites
+    counting = round(sum(count * site.counts for count, site in zip(rows.values(), standings, strict=True)))
+    assert 200 < counting < 900
+    records = f"1,050 observations, of which {counting} count"
+    assert f"m.posterior: 4 posteriors, {records}" in run(f"merge {' '.join(files)} --robust -o m.posterior")[2]
+    assert f"from {records};" in run("show m.posterior")[1]
+    assert run("report m.posterior -o m.html")[0] == 0
+    assert f"This rests on {records}, at 4 sites;" in (tmp_path / "m.html").read_text(encoding="utf-8")
+    assert "1,050 observations;" in run(f"merge {' '.join(files)} -o p.posterior")[1] + run("show p.posterior")[1]
 
 
 def test_topics_of_texts(run, tmp_path, rng):

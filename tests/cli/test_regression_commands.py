@@ -394,6 +394,8 @@ def test_robust_errors_by_files_are_those_of_all_rows(run, trial):
     assert "seem to differ where they do not" in merged[2]
     assert "is not known: counts vary more" in merged[1]
     assert "One broadcast: probably within" in merged[2]
+    status, _, errors = run("calibrate m.posterior a.csv -o a.information")
+    assert (status, "nothing to calibrate" in errors, (trial / "a.information").exists()) == (1, True, False)
     for name in "ab":
         assert run(f"calibrate m.posterior {name}.csv --robust -o {name}.information")[0] == 0
     status, shown, _ = run("calibrate m.posterior a.information b.information -o r.posterior")
@@ -622,8 +624,10 @@ def test_codes_for_missing_values_are_noticed_at_every_site(run, rng, tmp_path):
         ages = [f"{age:.1f}" for age in rng.normal(50, 8, 80)]
         ages[:6] = [code] * 6 if code else ages[:6]
         (tmp_path / f"{name}.csv").write_text("age,y\n" + "".join(f"{a},{rng.normal():.2f}\n" for a in ages))
-    assert "lie far" not in run("fit linear-regression a.csv --formula y~age -o a.posterior")[2]
-    assert "The values of age lie far from the agreed" in run("fit linear-regression b.csv --like a.posterior -o b")[2]
+    said = "Some values of age look like codes for missing values"
+    assert said not in run("fit linear-regression a.csv --formula y~age -o a.posterior")[2]
+    assert said in run("fit linear-regression b.csv --like a.posterior -o b")[2]
+    assert said in run("fit linear-regression b.csv --formula y~age -o c")[2]
 
 
 @pytest.mark.filterwarnings("default")

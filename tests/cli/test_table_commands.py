@@ -34,6 +34,18 @@ def test_an_unknown_category_is_named_by_its_column_and_never_quoted(run, tables
     assert not (tables / "b.posterior").exists()
 
 
+def test_a_list_of_columns_names_those_that_say_the_same(run, tmp_path, rng):
+    """Copies under another name, in another unit, of categories and of answers; permuted columns are no copies."""
+    height, sex, ill = rng.normal(170.2, 9.0, 60).round(1), rng.choice(["f", "m"], 60), rng.integers(2, size=60)
+    rows = zip(height, height / 100.0, rng.permutation(height), sex, sex, rng.permutation(sex), ill, ill, strict=True)
+    lines = [",".join(map(str, row)) for row in rows]
+    (tmp_path / "c.csv").write_text("\n".join(["cm,m,other,sex,gender,partner,ill,sick", *lines]), encoding="utf-8")
+    status, _, errors = run("columns c.csv -o c.columns")
+    assert status == 0
+    assert "Columns that say the same: cm, m; gender, sex; ill, sick. Keep one of each." in errors
+    assert "say the same" not in run("columns c.csv --columns cm,other,sex,partner,ill -o d.columns")[2]
+
+
 def test_sites_agree_on_columns_first(run, tables):
     for name in "ab":
         assert run(f"columns {name}.csv --columns age,ward,visits -o {name}.columns")[0] == 0

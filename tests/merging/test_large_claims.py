@@ -94,7 +94,17 @@ def test_a_site_that_claims_too_much_about_some_coefficients_counts_by_the_squar
     precision = np.array([5.0, 5.0, 1.0]) * USUAL
     group = weighed([sent([0.12, -0.09, 0.0], precision), *([sent(np.zeros(3), USUAL)] * 9)])
     lost = 0.5 * (0.12**2 + 0.09**2) / (1.0 / 500.0 + 1.0 / 900.0)
-    assert uncapped(group)[0] == pytest.approx(((1.5 + np.sqrt(1.5)) / lost) ** 2, rel=1e-3)
+    by_chance = 1.0 + np.sqrt(1.0)  # of two coefficients
+    assert uncapped(group)[0] == pytest.approx((by_chance / lost) ** 2, rel=1e-3)
+
+
+def test_a_claim_is_not_doubted_for_a_coefficient_about_which_it_claims_no_more_than_others():
+    """Of six sites one is 3.5 deviations off in a coefficient that all know equally well, and right in those that it
+    knows best: an honest site's intercept may be. All others moved by a deviation if it counted for a third."""
+    precision = np.array([5.0, 5.0, 1.0]) * USUAL
+    off = 3.5 * np.sqrt(1.0 / 100.0 + 1.0 / 500.0)
+    shares = uncapped(weighed([sent([0.0, 0.0, off], precision), *([sent(np.zeros(3), USUAL)] * 5)]))
+    np.testing.assert_array_equal(shares, 1.0)
 
 
 def test_few_large_sites_are_compared_with_all_that_are_not_excluded():
@@ -119,6 +129,14 @@ def test_a_doubted_site_casts_no_doubt_on_another_large_one():
         [0.3] + [1.0] * 9,
     )
     np.testing.assert_array_equal(uncapped(group)[1:], 1.0)
+
+
+def test_a_site_that_claims_no_more_than_most_about_any_coefficient_counts_in_full():
+    """Others know two coefficients as well, and one badly: its typical claim is larger, but no single one is."""
+    others = [sent([0.2, 0.0, 0.0], np.roll([1.0, 1.0, 0.1], site % 3) * USUAL) for site in range(9)]
+    group = weighed([sent(np.zeros(3), USUAL), *others])
+    assert group.group.typical_scale[0] < 1.0 == group.group.coefficient_scale[0].min()
+    np.testing.assert_array_equal(uncapped(group), 1.0)
 
 
 def test_a_site_that_knows_one_coefficient_very_well_does_not_hide_one_that_claims_too_much_about_all():

@@ -201,7 +201,7 @@ def test_whom_nothing_is_said_of_counts_in_full():
     standing = db.merging.Standing()
     assert (standing.counts, standing.against, standing.alone) == (1.0, 0.0, 0.0)
     assert (standing.copy_of, standing.left_out, standing.flagged, standing.reason()) == (None, False, False, "")
-    assert db.merging.Standing(counts=0.99).reason() == "counts for 99% of its evidence"
+    assert db.merging.Standing(counts=0.99).reason() == "has more evidence than most sites and counts for 99% of it"
     assert db.merging.Standing(alone=0.6).reason() == "is the only one to have found 60% of what it reports"
     assert db.merging.Standing(left_out=True).reason().startswith("was left out")
     assert db.merging.Standing(copy_of=2).reason() == "repeats site 2 and is not counted again"

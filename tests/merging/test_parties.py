@@ -1,5 +1,7 @@
 """Groups of sites that decide a merge together are found by leaving them out."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 
@@ -57,6 +59,47 @@ def test_colluders_who_claim_more_data_are_named_together(claim, rng):
     assert "robust" in remark.advice
 
 
+def change_by_hand(means, sizes, group):
+    """Of the mean of all against the mean without the group, in the larger deviation."""
+    means, sizes = np.array(means), np.array(sizes)
+    rest = np.delete(np.arange(len(means)), group)
+    whole, left = sizes.sum() + 0.01, sizes[rest].sum() + 0.01
+    return abs(sizes @ means / whole - sizes[rest] @ means[rest] / left) * np.sqrt(left)
+
+
+def test_a_group_is_not_named_if_one_of_its_sites_explains_the_change():
+    """The two largest of six sites: without both the mean moves by a little more than without the one that is off."""
+    means, sizes = [0.0, 0.0, 0.0, 0.0, 1.0, 9.0], [50, 50, 50, 50, 60, 60]
+    alone, both = (change_by_hand(means, sizes, group) for group in ([5], [4, 5]))
+    assert 1.0 < both / alone < 4.0 / 3.0
+    found = db.merging.parties(db.align(mean_sites(means, sizes)))
+    assert found.change == found.groups[0].change == pytest.approx(both, rel=1e-9)
+    assert found.groups[0].stands_out
+    assert [group.sites for group in found.outstanding] == [(5,)]
+    (remark,) = found.remarks()
+    assert str(remark).startswith(f"Without site 5 (1 of 6 sites) the merge changes by {alone:.0f} ")
+
+
+@pytest.mark.parametrize(("off", "named"), [([9.0, 9.0, 9.0], (7, 8, 9)), ([9.0, 9.0, 0.0], (7, 8))])
+def test_sites_of_a_group_that_are_needed_for_its_change_are_named(off, named):
+    means, sizes = [0.0] * 7 + off, [50] * 7 + [60] * 3
+    found = db.merging.parties(db.align(mean_sites(means, sizes)))
+    assert found.outstanding[0].sites == named
+    assert found.outstanding[0].change == pytest.approx(change_by_hand(means, sizes, [*named]), rel=1e-9)
+
+
+def test_other_groups_are_those_that_were_tried_with_the_sites_that_change_the_merge_most():
+    """Sites 0 and 4 change it most beside the group, by hand more than any other pair that has no site of it."""
+    means, sizes = [0.6, 0.0, 0.05, 0.0, 0.6, 0.1, 0.0, 6.0, 6.1], [50] * 9
+    group = db.merging.parties(db.align(mean_sites(means))).outstanding[0]
+    assert group.sites == (7, 8)
+    others = {pair: change_by_hand(means, sizes, [*pair]) for pair in combinations(range(7), 2)}
+    assert group.usual == pytest.approx(max(others.values()), rel=1e-9)
+    (remark,) = db.merging.Parties(np.ones(9), 3, 0.4, (group,)).remarks()
+    tried = f"Without {group.tried} other groups of this size that were tried, it changes by at most {group.usual:.1f}."
+    assert tried in str(remark)
+
+
 def test_candidates_are_who_alone_support_a_slot_and_the_largest(monkeypatch):
     """At most a third of nine sites, and not one alone; two slots at most, those with more evidence first."""
     monkeypatch.setattr(_parties, "neighbours", lambda alignment, by_slot, most: iter([(1, 2), (4,)]))
@@ -70,7 +113,7 @@ def test_candidates_are_who_alone_support_a_slot_and_the_largest(monkeypatch):
 
 @pytest.mark.parametrize(("change", "usual", "out"), [(5.1, 2.5, True), (5.1, 2.6, False), (4.9, 0.0, False)])
 def test_a_group_stands_out_with_over_five_deviations_and_twice_what_others_move(change, usual, out):
-    assert db.merging.Party((0, 1), 0.5, 100.0, usual, clear=change).stands_out == out
+    assert db.merging.Party((0, 1), 0.5, 100.0, usual, clear=change, tried=3).stands_out == out
 
 
 def test_groups_are_left_out_where_all_sites_have_few_numbers(monkeypatch):

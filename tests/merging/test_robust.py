@@ -189,8 +189,8 @@ def test_unlike_sites_keep_what_more_of_them_know(faulty):
 
 
 def test_what_one_of_unlike_sites_alone_has_found_is_kept_and_named(rng):
-    """Nobody can say whether it is true: it gets a slot, a tenth of its share, and a remark. Among like sites it is a
-    contradiction, since the site lacks what all others have."""
+    """Nobody can say whether it is true: it gets a slot, a twentieth of its share, and a remark; the rest of the site
+    agrees and counts. Among like sites it is a contradiction, since the site lacks what all others have."""
     shards = [points(rng, shares=np.roll([0.5, 0.5, 0.0], site)) for site in range(10)]
     lie = 40.0 + rng.normal(size=(60, 2))
     lies = [np.where((labels == site % 3)[:, None], lie, shard) for site, (shard, labels) in enumerate(shards[:3])]
@@ -201,15 +201,20 @@ def test_what_one_of_unlike_sites_alone_has_found_is_kept_and_named(rng):
     found = merged.posterior.mean("components")
     (slot,) = np.flatnonzero((found < -20.0).all(axis=1))
     assert np.abs(found[slot] + 30.0).max() < 0.7
-    assert merged.sites[9].counts == merged.sites[9].alone == pytest.approx(25 / 85, abs=0.01)
-    assert merged.reasons()[9].endswith(
-        "of its evidence and is left out, except for 29% of it, which only this site has found"
-    )
-    np.testing.assert_array_equal(merged.weights[9].round(3), np.arange(len(found)) == slot)
+    assert merged.sites[9].against == merged.sites[9].alone == pytest.approx(25 / 85, abs=0.01)
+    assert merged.reasons()[9] == "is the only one to have found 29% of what it reports; the rest agrees and counts"
+    assert merged.sites[9].flagged
+    assert not merged.sites[9].is_out
+    assert np.flatnonzero(merged.weights[9]).size == 3
+    assert (merged.weights[9][[slot, *np.flatnonzero(merged.weights[9])]] > 0.99).all()
     (said,) = [remark for remark in merged.remarks() if remark.kind == "few sites"]
     assert f"slot {slot}: site 9" in said.what
     share = merged.posterior.mean("weights")[slot].item()
-    assert share == pytest.approx((1 + 1.25) / (9 * 60 + 1.25 + len(found)), rel=0.02)  # the prior is one of each
+    assert share == pytest.approx((1 + 1.25) / (10 * 60 + 1.25 + len(found)), rel=0.02)  # the prior is one of each
+    claiming = db.Posterior(held[9].structure, {name: 4.0 * part for name, part in held[9].contribution.items()})
+    merged = robust_merge([*held[:9], claiming])
+    assert np.flatnonzero(merged.weights[9]).size == 1
+    assert merged.reasons()[9].endswith("the rest claims much evidence and is left out")
     like = fitted(KNOWN, [points(rng)[0] for _ in range(9)], rng)
     shard, labels = points(rng)
     shard[labels == 0] = -30.0
@@ -567,8 +572,50 @@ def test_reasons_are_told_in_plain_words(honest, rng):
     assert {*merged.merged} == {*range(1, 10)}
     assert Standing(left_out=True).reason() == "was left out: most of what it found is unknown to most sites"
     assert Standing(alone=0.7).reason() == "is the only one to have found 70% of what it reports"
-    assert Standing(counts=0.4).reason() == "counts for 40% of its evidence"
+    assert Standing(counts=0.4).reason() == "has more evidence than most sites and counts for 40% of it"
+    disagrees = "counts for 40% of its evidence, because part of it disagrees with the others"
+    assert Standing(counts=0.4, agrees=0.5).reason() == disagrees
     assert not Standing(counts=0.4).flagged
+
+
+def test_a_site_left_out_is_first_asked_for_its_units_which_may_be_in_agreed_scales(rng):
+    kind = rng.integers(2, size=60)
+    columns = {"fev": db.columns.Gaussian(2.5, 1.0)}
+    models = db.LatentClasses(components=2, columns=columns), db.GaussianMixture(2, 1)
+    for model in models:
+        litres = [np.where(kind, 3.4, 1.6)[:, None] + rng.normal(0, 0.3, (60, 1)) for _ in range(4)]
+        sites = [model.from_assignments(site, kind) for site in [*litres[:3], 1000 * litres[3]]]
+        (said,) = [one.advice for one in db.merging.robust_merge(sites).remarks() if one.kind == "site hardly counts"]
+        assert said.startswith("Ask how its data were collected: units")
+        assert ("agreed scales" in said) == (model is models[0])
+        assert said.endswith("fit it again with more restarts.")
+
+
+def test_components_of_a_large_site_count_as_long_as_each_moves_the_others_by_about_a_deviation(rng):
+    """As one share for all components, it would be that of the worst."""
+    sites = fitted(KNOWN, [points(rng, count)[0] for count in (60, 60, 60, 60, 60, 3000)], rng)
+    merged, others = robust_merge(sites), plain(sites[:5])
+    counts = others.mean("weights") * 300.0
+    away = np.linalg.norm(means(merged.posterior) - means(others), axis=1) * np.sqrt(counts.min())
+    assert away.max() < 1.1
+    shares = merged.weights[5]
+    assert 90.0 / 3000.0 < shares.min() < 0.7 * shares.max()
+
+
+def test_a_large_site_that_counts_in_part_is_said_before_all_sites_that_are_left_out(rng):
+    """Three of eleven sites are left out. Most data are at a site that counts in part."""
+    shards = [points(rng)[0] for _ in range(11)]
+    shards[0] = points(rng, 3000)[0]
+    for site in (1, 2, 3):
+        shards[site] = 10.0 * site * shards[site]
+    merge = robust_merge(fitted(KNOWN, shards, rng))
+    counts = merge.sites[0].counts
+    assert flagged(merge) == [1, 2, 3]
+    assert 0.03 < counts < 0.9
+    first = merge.remarks()[0]
+    assert (first.kind, first.severity) == ("site counts less", "warning")
+    assert first.what.startswith(f"Only part of the evidence of site 0 ({counts:.0%}) counts: it has more than most")
+    assert f"Of the evidence of all sites in the merge, {(3000 * counts + 420) / 3420:.0%} counts." == first.rests_on
 
 
 def test_a_robust_merge_says_what_it_cannot_do(honest):

@@ -107,6 +107,21 @@ def test_a_site_above_the_cap_counts_for_what_moves_the_others_by_at_most_a_devi
     assert uncapped(barely)[3] == pytest.approx(min(1.0, 2.0 * found[3]), rel=0.5), "half of it counts"
 
 
+def test_each_component_of_a_site_above_the_cap_counts_by_itself():
+    """One topic is the others', the second is a little off; the third is hardly known and counts as the second."""
+    small, large = [[60.0, 60.0, 0.0, 0.0], [0.0, 0.0, 60.0, 60.0]], [[6e3, 6e3, 0.0, 0.0], [0.0, 0.0, 6.6e3, 5.4e3]]
+    group = group_of([*[posterior(small)] * 4, posterior([*large, [1.0, 0.0, 0.0, 1.0]])], cap=1.5)
+    labels = np.array([int(row[:2].sum() < row[2:].sum()) for row in group.rows[0]])
+    shares = uncapped(slot_weights(group, labels, [1.0] * len(labels), 2))
+    of_large, known = group.site == 4, group.known
+    first, second, third = (
+        shares[of_large & chosen].item() for chosen in (known & (labels == 0), known & (labels == 1), ~known)
+    )
+    np.testing.assert_array_equal(shares[~of_large], 1.0)
+    assert first == 1.0
+    assert group.scale[4] < second == third < 0.5
+
+
 def test_sites_without_a_choice_of_slots_differ_by_what_is_beyond_chance():
     """Two means a fixed distance apart: the rate rises with the distance, and equal means are within chance."""
     alike, apart, further = (group_of(means_of(*((step * site, 50) for site in range(6)))) for step in (0.0, 1.0, 2.0))

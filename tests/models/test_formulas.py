@@ -236,6 +236,24 @@ def test_a_row_of_weight_three_is_three_rows(kind, rng):
     np.testing.assert_allclose(weighted.natural["coefficients"], once.natural["coefficients"], rtol=2e-3, atol=1e-3)
 
 
+def test_weights_that_are_no_frequencies_are_said_and_robust_errors_do_not_depend_on_their_sum(rng):
+    """A quarter of all weights doubles intervals, though nobody has left the study."""
+    x, weights = rng.normal(size=400), rng.uniform(0.5, 2.0, 400)
+    frame = {"y": x + rng.normal(size=400), "x": x}
+    plain, robust, said = [], [], []
+    for n in (weights, weights / 4.0, np.rint(4.0 * weights), np.ones(400)):
+        model = db.LinearRegression("y", columns={"y": "real", "x": "real", "n": "real"}, weights="n")
+        site = model.fit_site(frame | {"n": n}).posterior
+        calibrated = db.calibrate(model, [frame | {"n": n}], site, method="robust")
+        assert "survey weights" not in [remark.kind for remark in calibrated.remarks]
+        plain.append(model.coefficients(site)[1]["deviation"])
+        robust.append(calibrated.deviation("coefficients")[0][1])
+        said.append([(remark.kind, remark.severity) for remark in site.remarks])
+    assert said == [[("survey weights", "warning")]] * 2 + [[("weights", "note")], []]
+    assert plain[1] / plain[0] == pytest.approx(2.0, rel=0.02)
+    assert robust[1] / robust[0] == pytest.approx(1.0, rel=0.02)
+
+
 def test_predictions_need_no_weights(rng):
     frame = {"y": rng.normal(size=50), "x": rng.normal(size=50), "n": rng.uniform(1, 2, 50)}
     model = db.LinearRegression.from_frame(frame, "y ~ x", weights="n")

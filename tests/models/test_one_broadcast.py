@@ -341,11 +341,11 @@ def test_sites_with_few_levels_expand_around_the_agreed_centre_and_say_so(link):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda age: age, False),
-        (lambda age: age / 7.5, True),  # mmHg and kPa
-        (lambda age: np.where(np.arange(len(age)) < 9, 999.0, age), True),
-        (lambda age: age * 0.2 - 50.0, False),  # children: narrow, and two agreed deviations away
-        (lambda age: age[:4] / 7.5, False),
+        (lambda age: age, ""),
+        (lambda age: age / 7.5, "other values"),  # mmHg and kPa
+        (lambda age: np.where(np.arange(len(age)) < 9, 999.0, age), "missing-value codes"),
+        (lambda age: age * 0.2 - 50.0, ""),  # children: narrow, and two agreed deviations away
+        (lambda age: age[:4] / 7.5, ""),
     ],
 )
 def test_values_unlike_the_agreed_ones_are_said_at_the_site(change, said):
@@ -355,8 +355,21 @@ def test_values_unlike_the_agreed_ones_are_said_at_the_site(change, said):
         held = {db.LinearRegression: "real", db.PoissonRegression: "count"}[kind]
         model = kind("y", columns={"y": held, "age": db.columns.Gaussian(130.0, 15.0 if said else 60.0)})
         remarks = model.fit_site({"age": age, "y": target}).posterior.remarks
-        assert ("other values" in [remark.kind for remark in remarks]) is said
-        assert not said or "999" in str([remark.advice for remark in remarks])
+        kinds = {remark.kind for remark in remarks}
+        assert kinds & {"other values", "missing-value codes"} == {said} - {""}
+
+
+@pytest.mark.parametrize("code", [999.0, -9.0])
+def test_codes_for_missing_values_are_said_in_the_file_of_the_first_site_too(code, rng):
+    """Its own values, codes among them, are the agreed centre and scale."""
+    age = np.where(np.arange(100) < 6, code, rng.normal(130.0, 15.0, 100).round())
+    frame = {"age": age, "y": rng.normal(size=100)}
+    with pytest.warns(UserWarning, match="code"):
+        models = db.LinearRegression.from_frame(frame, "y ~ age"), db.LatentClasses.from_frame(frame, components=2)
+    for model in models:
+        remarks = model.fit_site(frame, rng=0).posterior.remarks
+        (said,) = [remark.what for remark in remarks if remark.kind == "missing-value codes"]
+        assert said.startswith("Some values of age look like codes")
 
 
 @pytest.mark.parametrize(

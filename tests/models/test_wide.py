@@ -1,13 +1,17 @@
 """Small sites that describe their data by pieces of components: merged, they show what no site has found."""
 
+from itertools import product
+
 import numpy as np
 import pytest
+from scipy.special import gammaln, logsumexp
 
 import decbayes as db
+from decbayes.merging import aligning
 from decbayes.merging.base.components import Components
 from decbayes.merging.base.problem import Factor, Problem
 from decbayes.merging.base.products import assigned_product
-from decbayes.merging.grouping.pieces import divided_pieces
+from decbayes.merging.grouping.pieces import Pieces, divided_pieces
 from decbayes.models.mixtures.consensus import LEAST_ROWS, agreed_pieces
 
 ROWS, COLUMNS, CLASSES, SITES = 120, 40, 5, 10
@@ -64,8 +68,9 @@ def unclear():
     return sites, rows[1500:], labels[1500:]
 
 
-def test_divided_pieces_blur_slots_less_than_whole_ones(unclear):
+def test_divided_pieces_blur_slots_less_than_whole_ones(unclear, monkeypatch):
     sites, rows, labels = unclear
+    monkeypatch.setattr(aligning, "worthwhile_slots", lambda problem, first: 8)
     rand, score = [], []
     for solver in (db.solvers.Grouping(passes=0), db.solvers.Grouping()):
         merged = db.merge(sites, components="auto", solver=solver)
@@ -113,6 +118,39 @@ def test_a_mixed_piece_is_divided_by_its_columns_in_every_factor():
         np.testing.assert_allclose(np.sort(merged.contribution[name], axis=0)[1], 30.0, atol=1.0)
 
 
+def log_beta(alpha):
+    return gammaln(alpha).sum(axis=-1) - gammaln(alpha.sum(axis=-1))
+
+
+@pytest.mark.parametrize("slots", [1, 2, 3])
+def test_the_bound_of_divided_pieces_is_below_the_evidence_and_equal_to_it_in_one_slot(slots):
+    """The evidence is the sum over all ways to put seven values of three pieces, two yes/no columns, into slots."""
+    counts = np.array([[2, 0, 1, 1], [0, 1, 1, 0], [1, 0, 0, 0]])  # yes 0, no 0, yes 1, no 1
+    prior = np.array([0.7, 0.4, 1.1, 0.9])
+    order = [0, 2, 1, 3]  # the family has all yes before all no
+    ends = np.zeros(0, dtype=np.intp)
+    pieces = Pieces(1.0 * counts[:, order], (db.families.Beta(),), ends, prior[order][None] - 1.0)
+    *_, bound = pieces.climbed(np.arange(3) % slots, slots)
+    piece, column = np.repeat(np.stack(np.nonzero(counts)), counts[np.nonzero(counts)], axis=1)
+    pseudo = (prior + 0.08 / slots * counts.sum(axis=0)).reshape(2, 2)
+    ways = []
+    for chosen in product(range(slots), repeat=len(piece)):
+        shared, received = np.full((3, slots), 1.0 / slots), np.tile(pseudo, (slots, 1, 1))
+        np.add.at(shared, (piece, chosen), 1.0)
+        np.add.at(received, (chosen, column // 2, column % 2), 1.0)
+        of_shares = (log_beta(shared) - log_beta(np.full(slots, 1.0 / slots))).sum()
+        ways.append(of_shares + (log_beta(received) - log_beta(pseudo)).sum())
+    evidence = logsumexp(ways)
+    assert bound <= evidence + 1e-9
+    assert bound == pytest.approx(evidence, abs=1e-9 if slots == 1 else 5.0)
+
+
+@pytest.mark.parametrize("first", [CLASSES - 2, CLASSES - 1, CLASSES])
+def test_a_first_estimate_of_the_number_of_slots_of_pieces_is_raised_if_it_is_too_low(first, wide, monkeypatch):
+    monkeypatch.setattr(aligning, "estimated_number", lambda problem: (first, "wide"))
+    assert len(db.merge(wide, components="auto").mean("weights")) == CLASSES
+
+
 def test_pieces_of_numbers_and_ordinary_components_stay_whole(shards):
     rng = np.random.default_rng(0)
     points = [np.array([[0.0], [9.0]])[rng.integers(2, size=60)] + rng.normal(size=(60, 1)) for _ in range(4)]
@@ -136,6 +174,7 @@ def test_where_sites_have_half_as_many_more_pieces_slots_are_those_of_the_first_
     """The jump is at two slots, the first doubt at three."""
     from decbayes.merging.grouping import number
 
+    monkeypatch.setattr(aligning, "worthwhile_slots", lambda problem, first: first)
     model = db.BernoulliMixture(pieces, COLUMNS, ascent=db.Ascent(restarts=0))
     sites = [model.fit(shard, rng=0).posterior for shard in shards[:3]]
     monkeypatch.setattr(number, "descend", lambda components, start: (2, True, True, 3))

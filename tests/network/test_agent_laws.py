@@ -315,10 +315,11 @@ def test_a_refit_counts_what_is_there_now():
 
 
 def test_notes_are_on_merges_that_one_is_in():
-    charter = gaussian_charter(KEYS[:2], rules=Rules(intervals=True, validation=0.2))
+    model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
+    charter = replace(charter_of(model, KEYS[:2]), rules=Rules(intervals=True, validation=0.2))
     agent = agent_of(charter, KEYS[0])
     data = np.random.default_rng(1).normal(size=(50, 1))
-    evidence = learn(charter, nothing(charter), {"a": data}, None).evidence
+    evidence = learn(charter, nothing(charter), {"a": data}, 0).evidence
     options = {"posterior": evidence.posterior, "shards": evidence.shards, "observations": evidence.observations}
     agent.pool.add(sign_record(charter, KEYS[0], 1, **options))
     merged = agent.pool.merged()

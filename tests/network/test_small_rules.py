@@ -31,7 +31,7 @@ from decbayes.network.protocol.talk.gossip import PATIENCE, Gossip, lacks
 from decbayes.network.protocol.talk.guests import Guests
 from decbayes.network.protocol.talk.messages import Digest, Listing, Packets, decode
 from decbayes.network.protocol.talk.sum_gossip import MOST_ASKED, SumGossip
-from decbayes.network.runtime.reports.description import members
+from decbayes.network.runtime.reports.description import members, set_description
 from decbayes.posterior import Posterior
 
 MEMBERS = identities(2)
@@ -228,6 +228,8 @@ def test_in_a_robust_group_a_member_that_disagrees_hardly_counts_and_is_flagged_
         number == 2 for number in range(5)
     ]
     assert not any("is left out" in flag for each in told[False].values() for flag in each["flags"])
+    descriptions = [set_description(pool.merged(), pool) for pool in pools.values()]
+    assert [(each["observations"], each.get("counting")) for each in descriptions] == [(100, None), (100, 80)]
 
 
 def test_whoever_has_one_observation_counts_with_it():
@@ -320,10 +322,12 @@ def test_no_two_groups_have_one_id_by_chance():
 
 
 def test_where_a_merge_is_no_sum_nobody_says_how_it_depends_on_their_data():
-    data = np.zeros((5, 1))
-    for rules, known in ((Rules(intervals=True), True), (Rules(intervals=True, robust=True), False)):
-        charter = gaussian_charter(MEMBERS, rules=rules)
-        found = information_on(charter, charter.model.fit(data).posterior, data)
+    data, clusters = np.arange(30.0)[:, None], db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
+    several = replace(charter_of(clusters, MEMBERS), rules=Rules(intervals=True))
+    settings = (several, True), (replace(several, rules=Rules(intervals=True, robust=True)), False)
+    # Intervals of a single mean are exact.
+    for charter, known in (*settings, (gaussian_charter(MEMBERS, rules=Rules(intervals=True)), False)):
+        found = information_on(charter, charter.model.fit(data, rng=0).posterior, data)
         assert (found is not None) == known
 
 

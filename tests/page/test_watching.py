@@ -1,7 +1,7 @@
 """What an agent shows: its neighbours as they come and go, what becomes of components, at little cost."""
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -210,6 +210,17 @@ def test_where_probabilities_cannot_be_learned_margins_stay(error, rng):
     showing.learn()
     assert not showing.wants_to_learn
     assert page.values["posterior"]["sureness"] == "margin"
+
+
+def test_the_page_says_how_many_observations_a_robust_merge_counts(rng):
+    page, found = Shown(), clusters_of_two(rng)
+    update, epoch = SimpleNamespace(whole=lambda each: each), SimpleNamespace(observations=20)
+    charter = SimpleNamespace(epoch=epoch, rules=SimpleNamespace(robust=True), update=update)
+    merged = Merged(found.merged(), ((b"a", 1, b""), (b"b", 1, b"")), 80, "set", found)
+    for counting, expected in ((None, None), (50, 70)):
+        Showing(page)(charter, replace(merged, counting=counting), ["a", "b"])
+        shown = page.values["posterior"]
+        assert (shown["observations"], shown.get("counting")) == (100, expected)
 
 
 def test_the_charter_may_ask_for_another_number_of_components(rng):

@@ -1,6 +1,6 @@
 """Whether sites differ by more than chance: p-values from simulated sites that share the same values."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from decbayes.base.arguments import check_kind, check_whole
-from decbayes.calibration.worlds import QUICK, Setting, Worlds, in_common_terms, redivide, worlds_of
+from decbayes.calibration.worlds import QUICK, Setting, Worlds, in_common_terms, redivide, sharpened, worlds_of
 from decbayes.errors import NotCalibrated, StructureMismatch
 from decbayes.families import Array, dense
 from decbayes.merging import Alignment, Heterogeneity, reading
@@ -32,8 +32,9 @@ WORLDS, MOST_SITES, MOST_OBSERVATIONS = 8, 30, 1000.0
 GREY, TIMES_MORE = (0.01, 0.2), 5
 # A slot must have been compared in this share of the worlds.
 LEAST_COMPARED = 0.5
-# The variance of simulated spreads is shrunk towards that of a chi-square, as if this many more worlds had shown it.
-PRIOR_WORLDS = 8.0
+# The variance of simulated spreads is shrunk towards that of a chi-square, as if this many more worlds had shown it. It
+# is 0.5 times (yes/no outcomes) to 1.5 times (overlapping states) as large, so more would make p wrong.
+PRIOR_WORLDS = 2.0
 # Differences are not quantified if equal sites differ, on average over slots, this many times more than sites with
 # separate components would: fits of components that overlap so much end in different places.
 MOST_BY_CHANCE = 5.0
@@ -180,9 +181,10 @@ def chance_of(simulated: Spread, freedom: Array) -> Chance:
     total = np.where(known, simulated.freedom.sum(axis=0), np.nan)
     mean = np.where(simulated.freedom > 0.0, simulated.statistic, 0.0).sum(axis=0) / total
     squares = 0.5 * simulated.freedom * (simulated.relative / mean - 1.0) ** 2
-    variance = (PRIOR_WORLDS + np.nansum(squares)) / (PRIOR_WORLDS + (compared[known] - 1.0).sum())
+    worlds = PRIOR_WORLDS + float((compared[known] - 1.0).sum())
+    variance = (PRIOR_WORLDS + np.nansum(squares)) / worlds
     degrees = total / variance
-    return Chance(mean, np.where(known, 0.5 * freedom / variance, np.nan), degrees, np.sqrt(2.0 / degrees))
+    return Chance(mean, np.where(known, 0.5 * freedom / variance, np.nan), degrees, np.sqrt(2.0 / degrees), worlds)
 
 
 def of_coefficients(alignment: Alignment, factor: str, known: Coefficients, worlds: int | None) -> Heterogeneity:
@@ -191,34 +193,43 @@ def of_coefficients(alignment: Alignment, factor: str, known: Coefficients, worl
     """
     try:
         if alignment.refined:
-            return reading.of_coefficients(alignment, factor, known, score_chances(alignment, known))
+            return by_scores(alignment, factor, known, worlds)
         if (exact := exact_chances(alignment, factor, known)) is not None:
             return reading.of_coefficients(alignment, factor, known, exact)
-        redrawing = Redrawing(alignment, factor)
-        chance = redrawing.chances(known, worlds or WORLDS)
-        compared = reading.of_coefficients(alignment, factor, known, chance)
-        if worlds is None and in_doubt(compared) and redrawing.cells <= QUICK_CELLS:
-            chance = redrawing.chances(known, TIMES_MORE * WORLDS)
-            compared = reading.of_coefficients(alignment, factor, known, chance)
-        return compared
+        return against_redrawn(alignment, factor, known, worlds)
     except (NotCalibrated, StructureMismatch) as error:
         unknown = Chances.unknown(known.shifts.shape[1])
         return reading.of_coefficients(alignment, factor, known, unknown, str(error))
 
 
-def score_chances(alignment: Alignment, known: Coefficients) -> Chances:
-    """After rounds, when all sites have expanded their likelihoods at the same coefficients: a chi-square.
+def by_scores(alignment: Alignment, factor: str, known: Coefficients, worlds: int | None) -> Heterogeneity:
+    """After rounds, when all sites have expanded their likelihoods at the same coefficients:
 
         Q = Σ_i g_iᵀ P_i⁻¹ g_i,  g_i = s_i − P_i m
 
     is then Rao's statistic for different coefficients at each site, g_i the score of its rows at the joint estimate m.
-    It needs no fit of a site alone, so small sites hardly bias it.
+    It is a chi-square but for terms in 1 / rows: weights are those at an estimate, and with counts of unknown spread
+    they depend on the outcomes. Sites that can be simulated show these terms.
     """
     model = model_for(alignment.structure)
     if not isinstance(model, Regression) or model.varying or model.weights:
         raise NotCalibrated("after rounds, only coefficients that do not vary, of rows without weights, are compared.")
-    rows = known.shifts.shape[1]
-    return Chances.of_noise(known, np.ones(rows), np.full(rows, reading.KNOWN))
+    try:
+        return against_redrawn(alignment, factor, known, worlds)
+    except NotCalibrated:
+        rows = known.shifts.shape[1]
+        chi_squares = Chances.of_noise(known, np.ones(rows), np.full(rows, reading.KNOWN))
+        return reading.of_coefficients(alignment, factor, known, chi_squares)
+
+
+def against_redrawn(alignment: Alignment, factor: str, known: Coefficients, worlds: int | None) -> Heterogeneity:
+    """The comparison with simulated sites of a regression, and with more where these may change the verdict."""
+    redrawing = Redrawing(alignment, factor)
+    compared = reading.of_coefficients(alignment, factor, known, redrawing.chances(known, worlds or WORLDS))
+    if worlds is None and in_doubt(compared) and redrawing.cells <= QUICK_CELLS:
+        chances = redrawing.chances(known, TIMES_MORE * WORLDS)
+        return reading.of_coefficients(alignment, factor, known, chances)
+    return compared
 
 
 def exact_chances(alignment: Alignment, factor: str, known: Coefficients) -> Chances | None:
@@ -258,7 +269,7 @@ class Redrawing:
     @cached_property
     def key(self) -> tuple[Any, ...]:
         digests = tuple(sorted(posterior.digest for posterior in self.alignment.posteriors))
-        return self.factor, self.alignment.moved, digests
+        return self.factor, self.alignment.moved, self.alignment.refined, digests
 
     def rng(self, *number: int) -> np.random.Generator:
         """Random numbers that depend on the merge alone."""
@@ -272,11 +283,23 @@ class Redrawing:
         if not isinstance(model, Regression):
             raise NotCalibrated("Sites of this model cannot be simulated.")
         chosen = [posteriors[site] for site in order[:: -(-len(order) // MOST_SITES)]]
-        return [RowsLike.behind(model, posterior, MOST_OBSERVATIONS, rng) for posterior in chosen]
+        joint = self.alignment.merged() if self.alignment.refined else None
+        return [RowsLike.behind(model, site, joint or site, MOST_OBSERVATIONS, rng) for site in chosen]
 
     @property
     def cells(self) -> int:
         return sum(site.count * site.rows.shape[1] for site in self.rows)
+
+    def alone(self, data: Sequence[Array]) -> Sequence[Posterior]:
+        """What simulated sites send that know nothing of each other."""
+        sites = zip(self.rows, data, strict=True)
+        return recentred([site.refitted(rows, first=self.alignment.moved) for site, rows in sites])
+
+    def after_rounds(self, data: Sequence[Array]) -> Sequence[Posterior]:
+        """What they contribute to one fit of all their rows, to which rounds converge."""
+        site = self.rows[0]
+        joint = site.refitted(np.concatenate(data))
+        return [site.model.contributed(joint, rows) for rows in data]
 
     def chances(self, known: Coefficients, worlds: int) -> Chances:
         """How far such sites differ by chance if the merge is true."""
@@ -290,9 +313,11 @@ def redrawn_spreads(redrawing: Redrawing, world: int) -> tuple[Spread, Spread]:
     """The spreads of the sites of one simulated world: of all coefficients together, and of each."""
     alignment, factor, rng = redrawing.alignment, redrawing.factor, redrawing.rng(world)
     merged, family = alignment.merged(), alignment.structure.families[factor]
-    parameters = drawn_parameters(merged, rng)[factor]
+    # Scores are those at the joint estimate: draws around it would spread weights twice.
+    parameters = drawn_parameters(sharpened(merged) if alignment.refined else merged, rng)[factor]
     try:
-        refits = recentred([site.refitted(parameters, rng, first=alignment.moved) for site in redrawing.rows])
+        data = [site.redrawn(parameters, rng) for site in redrawing.rows]
+        refits = redrawing.after_rounds(data) if alignment.refined else redrawing.alone(data)
     except (np.linalg.LinAlgError, ArithmeticError):
         raise NotCalibrated("Sites like these cannot be simulated: their numbers are out of proportion.") from None
     sent = [dense(refit.contribution[factor]) for refit in refits]

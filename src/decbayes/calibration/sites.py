@@ -18,13 +18,18 @@ from decbayes.models.core.registry import model_for
 from decbayes.models.regressions.messages.doubts import REPEATED
 from decbayes.models.regressions.regression import Regression
 from decbayes.models.regressions.varying.site_effects import groups_of
-from decbayes.posterior import Posterior
+from decbayes.posterior import EXACT, JOINT, Posterior
 from decbayes.remarks import listed
 
 PREFIX, GRID, UNITS = "information/", "grid", "units"
 # The parts' total may differ from the merge by this much, absolutely and relatively, because sums are rounded.
 ROUNDING = 0.5, 1e-4
 NO_GRID = np.zeros((0, 0))
+# Linear response adds what mean field leaves out: how factors depend on each other. There is one factor only.
+NEEDLESS = (
+    "There is nothing to calibrate: intervals of this model are for all its parameters jointly. After one broadcast, "
+    "take a round (refine). If the model may not hold, ask for robust errors of a regression (--robust)."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +68,9 @@ class Information:
 
     @classmethod
     def of(cls, model: Model, data: Any, posterior: Posterior) -> "Information":
-        """The information of one site's data at the merged posterior."""
+        """The information of one site's data at the merged posterior; refused if intervals need no calibration."""
+        if replace(posterior, calibration=None).uncertainty in (EXACT, JOINT):
+            raise NotCalibrated(NEEDLESS)
         contributed = flat_contribution(model.contributed(posterior, data))
         return cls(posterior.digest, 1, contributed, model.information(posterior, data), units=units_in(model, data))
 
@@ -72,7 +79,8 @@ class Information:
         """The same, with a regression's sums for many values of its deviations between sites."""
         if not isinstance(model, Regression):
             raise NotCalibrated("Only regressions have standard deviations between sites.")
-        return replace(cls.of(model, data, posterior), grid=model.half_cauchy(posterior).sums(data))
+        grid = model.half_cauchy(posterior).sums(data)
+        return replace(cls.of(model, data, posterior), grid=grid)
 
     @classmethod
     def usual(cls, model: Model, data: Any, posterior: Posterior, *, rules: bool = False) -> "Information":

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 from decbayes.base.lazily import exported
 
 if TYPE_CHECKING:
-    from decbayes.columns._comparing import unlike as unlike
     from decbayes.columns._rare import OTHER as OTHER
     from decbayes.columns.column import Column as Column
+    from decbayes.columns.comparing import unlike as unlike
     from decbayes.columns.frames import agree as agree
     from decbayes.columns.frames import coded as coded
     from decbayes.columns.frames import columns_of as columns_of
@@ -26,7 +26,7 @@ else:
         __name__,
         {
             ".column": "Column",
-            "._comparing": "unlike",
+            ".comparing": "unlike",
             ".frames": "agree coded columns_of declared decoded plain",
             ".kinds": "KINDS Categorical Gaussian Missing Poisson YesNo register",
             "._rare": "OTHER",

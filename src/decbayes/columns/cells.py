@@ -112,6 +112,12 @@ def decimal_unit(numbers: Array) -> float:
     return 0.0
 
 
+def seem_coded(values: Array) -> bool:
+    """Whether some of these numbers seem to be codes for missing values."""
+    counted = np.unique(values[~np.isnan(values)], return_counts=True)
+    return negative_codes(*counted) or far_apart(*counted)
+
+
 def far_apart(different: Array, times: Any) -> bool:
     """Whether the largest or the smallest value occurs repeatedly, far from all others."""
     if len(different) <= FEW_VALUES:

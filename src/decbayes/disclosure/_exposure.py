@@ -53,7 +53,10 @@ def exposure(model: Model, posterior: Posterior, data: Any, *, rng: Seed, person
     """
     random = generator(rng)
     records = Persons.of(persons).checked(model.count(data)).rows(model.count(data))
-    rows, deviations = standing_out(model, posterior, data, records, random)
+    rows, deviations = np.empty(0, dtype=np.intp), np.empty(0)
+    # A file that hides who has the outcome is no sum over persons.
+    if not (hasattr(model, "hides_outcome") and model.hides_outcome(data)):
+        rows, deviations = standing_out(model, posterior, data, records, random)
     return Exposure(membership(model, data, records, random), rows, deviations)
 
 

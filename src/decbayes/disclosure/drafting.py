@@ -22,7 +22,9 @@ from decbayes.posterior import Posterior
 from decbayes.remarks import RULES, Remark
 
 USUAL = Rules()
-POOLED = "Results describe the changed data: numbers of rare values are rough, and intervals do not include that."
+POOLED = (
+    "Results describe the changed data: numbers of rare values are rough. Intervals allow for that in outcomes only."
+)
 
 
 def save(

@@ -19,7 +19,8 @@ class Manifest:
         model: the fitted model, in words.
         site: the site's name.
         date: the day of the fit, or of the release.
-        rows: the number of rows, documents or sequences used.
+        rows: the number of rows, documents or sequences used; of a robust merge, of all sites in it, whether they count
+            in full or in part.
         persons: the number of persons in them.
         person: the column that identifies persons; "" if each row, document or sequence is a person.
         left_out: the numbers of rows left out, by reason.

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from decbayes.columns import OTHER, Column, Gaussian, Missing
+from decbayes.columns import OTHER, Column, Gaussian, Missing, YesNo
 from decbayes.columns.frames import pooled
 from decbayes.columns.sums import LEAST
 from decbayes.disclosure._identifiers import why_refused
@@ -72,6 +72,8 @@ def prepared(
         check_levels(name, column, people.total(count), rules)
     if fitted:
         check_coefficients(model, people.total(count), rules)
+    elif hasattr(model, "hides_outcome") and model.hides_outcome(data):
+        raise NotDisclosed(f"{changed[0]} Sums that need to know it, such as scores, must stay here.")
     data = model.rare_unnamed(data, rules.least_documents, people) if blind else data
     return Prepared(model, data, tuple(changed), people)
 
@@ -148,17 +150,24 @@ def pooled_columns(
     check_columns(columns, points, rules)
     counts = [persons.among(known) for known in ~np.isnan(points).T]
     scarce = [name for name, having in zip(columns, counts, strict=True) if 0 < having < rules.least_cell]
-    known = {name: column for name, column in columns.items() if name not in scarce}
-    places = [place for place, name in enumerate(columns) if name in known]
+    answers = [name for name, column in columns.items() if isinstance(column, YesNo)]
+    known = {name: column for name, column in columns.items() if name not in (*scarce, *answers)}
+    places = {name: place for place, name in enumerate(columns)}
     kept, _, changed = pooled(
-        points[:, places], known, persons.counts, [rules.least_cell], agreed=False, predictors=True
-    )
+        points[:, [places[name] for name in known]], known, persons.counts, [rules.least_cell], agreed=False,
+        predictors=True,
+    )  # fmt: skip
+    for name in (name for name in answers if name not in scarce):
+        having = [persons.among(points[:, places[name]] == answer) for answer in (0.0, 1.0)]
+        if any(0 < few < rules.least_cell for few in having):
+            changed.append(RARE_ANSWERS.format(name, rules.least_cell, rules.least_cell / 2))
     for name, column in kept.items():
         check_levels(name, column, persons.total(len(points)), rules)
     changed += [
         f"Column '{name}': fewer than {rules.least_cell} persons have a value; it is missing." for name in scarce
     ]
-    return {name: kept.get(name, Missing()) for name in columns}, changed
+    kept |= {name: columns[name] for name in answers}
+    return {name: Missing() if name in scarce else kept[name] for name in columns}, changed
 
 
 def listed(
@@ -181,4 +190,8 @@ def rows_of(model: Model, data: Any) -> Array:
     return points
 
 
+RARE_ANSWERS = (
+    "Column '{0}': fewer than {1} persons gave one of the two answers. Fits hide who they are: classes assume {2:g} "
+    "such persons, predictors none, and the file of a regression of '{0}' says only that they are few."
+)
 MADE_UP = "For public or made-up data: --rules none."

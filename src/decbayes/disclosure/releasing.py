@@ -134,10 +134,11 @@ def person_digests(model: Model, data: Any, ledger: Ledger, persons: Persons = E
 
 
 def category_places(model: Model) -> list[int] | slice:
-    """Columns of categories. Shares in place of rare ones depend on all rows, and must not change digests."""
+    """Categories and counts. Shares in place of rare ones depend on all rows, and must not change digests."""
     columns = getattr(model, "columns", None)
     if isinstance(columns, Mapping):
-        return [place for place, column in enumerate(columns.values()) if column.shown_as_share]
+        kinds = columns.values()
+        return [place for place, kind in enumerate(kinds) if kind.shown_as_share or kind.factor == "counts"]
     return slice(None) if getattr(getattr(model, "column", None), "shown_as_share", False) else []
 
 

@@ -40,13 +40,14 @@ from decbayes.merging.grouping.default_number import alike_in, default_number
 from decbayes.merging.grouping.grouping import Grouping, countable, is_large
 from decbayes.merging.grouping.inherited_ids import inherited
 from decbayes.merging.grouping.number import Stands, estimated_number
+from decbayes.merging.grouping.pieces import worthwhile_slots
 from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet, Permutation, Structure, identity, inverse
 
 # Why a number was chosen, by how it stands out.
 FOUND: dict[Stands, str] = {
     "out": "joining any two of them would lose clearly more than noise explains",
-    "wide": "sites have pieces of components: those that share a slot differ by no more than noise explains",
+    "wide": "sites have pieces of components, and fewer slots would mix different ones",
     "unopposed": "components that share a slot differ by no more than noise may explain",
 }
 
@@ -194,6 +195,7 @@ def sized_structure(task: Task, components: Number) -> Sized:
         loaded = loaded_from(task.posteriors, problem)
         number, stands = estimated_number(following(loaded, since, coupled, largest))
         if stands in ("out", "wide") or not raised or (stands == "unopposed" and alike_in(loaded, number)):
+            number = worthwhile_slots(loaded, number) if stands == "wide" else number
             why = FOUND.get(stands, f"no number stands out; {as_largest}")
             return Sized(largest.with_components(number), "auto", why, pieces=stands == "wide")
     if not raised:

@@ -1,6 +1,7 @@
 """What the page shows, as JSON values: a merged posterior, or a whole group seen from outside.
 
-    {"view", "noun", "unit", "set", "observations", "objective", "score", "sureness", "reason", "sites": [name …],
+    {"view", "noun", "unit", "set", "observations", "counting", "objective", "score", "sureness", "reason",
+     "sites": [name …],
      "least", "components": [{"slot", "evidence", "share", "drawing",
                      "cells": [{"site", "evidence", "apart", "match", "close", "components"} …]} …],
      "duplicates": [[slot, slot] …], "unlike": [slot …]}
@@ -8,7 +9,7 @@
 `match` is the probability that the site's components belong there or, depending on `sureness`, their margin in nats;
 `close` marks close calls. The `kind` of a drawing is words, image, point, numbers, profile or table. Components with
 fewer than `least` observations are counted but not drawn, since they could describe single persons; their evidence is
-null.
+null. `counting` is how many of the observations a robust merge counts, if not all.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence

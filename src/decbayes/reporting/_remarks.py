@@ -6,7 +6,7 @@ import numpy as np
 
 from decbayes.merging.reading import DISSENT
 from decbayes.merging.remarking import remarks_on
-from decbayes.remarks import Remark, ordered, with_measured_distance
+from decbayes.remarks import NOT_COMPARED, Remark, sites_first, with_measured_distance
 from decbayes.structure import CoupledSet
 from decbayes.views import Findings
 from decbayes.views.comparison import changes_in
@@ -52,17 +52,20 @@ def remarks(findings: Findings) -> tuple[Remark, ...]:
     """
     noticed = [*merge_remarks(findings), *influence_remarks(findings), *findings.parties.remarks(findings.names)]
     advice = findings.view.advice(findings.alignment, findings.names)
-    noticed += [remark for remark in advice if remark.kind != DISSENT]  # these sites stand out
+    # Sites that disagree stand out, and `checks` says what was not compared.
+    noticed += [remark for remark in advice if remark.kind not in (DISSENT, NOT_COMPARED)]
     kinds = (single_site_remarks, difference_remarks, match_remarks, small_component_remarks)
     noticed += [remark for coupled in findings.sets for kind in kinds for remark in kind(findings, coupled)]
-    return ordered(with_measured_distance([*noticed, *lineage_remarks(findings)]))
+    return sites_first(with_measured_distance([*noticed, *lineage_remarks(findings)]))
 
 
 def merge_remarks(findings: Findings) -> tuple[Remark, ...]:
     """The remarks that the merge itself carries, and the promise to persons if releases are private."""
     alignment = findings.alignment
     promises = (remark for posterior in alignment.posteriors for remark in posterior.remarks if remark.kind == PROMISE)
-    usual = remarks_on(alignment.posteriors, alignment.structure, findings.shared, findings.names, alignment.decided)
+    divided = {coupled: alignment.evidence(coupled) for coupled in alignment.divisions}
+    sites = alignment.posteriors
+    usual = remarks_on(sites, alignment.structure, findings.shared, findings.names, alignment.decided, divided)
     return (*promises, *usual)
 
 

@@ -189,6 +189,8 @@ def figures(findings: Findings, about: About) -> Markup:
         shown["persons"] = float(about.persons)
     if findings.total:
         shown[f"{unit}s"] = float(sizes.sum())
+    if about.counting is not None:
+        shown["of which count"] = float(about.counting)
     if findings.sets:
         count = sum(int((shared.evidence.sum(axis=0) > 0).sum()) for shared in findings.shared.values())
         shown[plural(findings.view.noun, count)] = float(count)

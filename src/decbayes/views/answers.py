@@ -111,6 +111,8 @@ def certainty(findings: Findings, about: About = NOTHING) -> str:
     if amount and about.persons:
         at_most = "at most " if about.some_count_rows else ""
         amount = f"{at_most}{count_of(about.persons, 'person')} ({amount})"
+    if amount and about.counting is not None:
+        amount = f"{amount}, of which {about.counting:,} count,"
     rests = f"This rests on {amount} at {sites}" if amount else f"This rests on the data of {sites}"
     return f"{rests}; {'; '.join(doubts(findings))}."
 

@@ -11,24 +11,24 @@ from decbayes.families import dense
 from decbayes.merging import Alignment
 from decbayes.merging.reading import NOTABLE, Heterogeneity
 from decbayes.models.regressions.messages.doubts import TOO_NARROW
+from decbayes.models.regressions.messages.other_units import other_units
 from decbayes.models.regressions.varying.climb import FACTOR
 from decbayes.models.regressions.varying.variation import BETWEEN, WITHIN
 from decbayes.posterior import EXACT, Posterior
-from decbayes.remarks import ONE_BROADCAST, Remark
+from decbayes.remarks import NOT_COMPARED, ONE_BROADCAST, Remark
 from decbayes.structure import CoupledSet
 from decbayes.views.values import Curve, Difference, Estimate, Row, value_text
 from decbayes.views.view import LEVEL, TOP, View
 
 # Points of a curve.
 TIMES = 61
-# The fewest sites to compare, and how many times smaller a deviation is if a column is probably in another unit.
-FEWEST_COMPARED, ANOTHER_UNIT = 3, 8.0
 # The fewest sites for advising that coefficients vary, and for a meaningful deviation between sites.
 FEWEST_TO_VARY, FEWEST_FOR_DEVIATIONS = 4, 5
 # After one round, intervals of what varies are still too narrow; after two or three they hardly change.
 ROUNDS_TO_VARY = "take two or three rounds (refine)"
-# The expected error of a merge, in deviations, from which on to warn. The error is probably below this multiple of what
-# is expected, or below this number (benchmarks/regression.py and statements.py compare forecasts with errors).
+# The expected error of a merge, in deviations, from which on to warn: a 90 % interval that is half a deviation off
+# still holds the truth in 86 %. The error is probably below this multiple of what is expected, or below this number
+# (benchmarks/regression.py and statements.py compare forecasts with errors).
 ROUGH, TIMES_EXPECTED, AT_LEAST = 0.5, 2.0, 0.25
 
 
@@ -93,18 +93,8 @@ class CoefficientView(View):
         compared = len(alignment.posteriors) > 1 and not too_narrow(alignment.posteriors)
         return self._differences(heterogeneity_of(alignment)) if compared else ()
 
-    def other_units(self, posteriors: Sequence[Posterior]) -> Sequence[tuple[int, str]]:
-        """A site whose numbers are a hundred times as large knows the coefficient a hundred times as well."""
-        if len(posteriors) < FEWEST_COMPARED:
-            return ()
-        columns = {name: column for name, column in self.model.columns.items() if not column.flag}
-        estimates = [self.estimates(posterior) for posterior in posteriors]
-        known = np.log([[term.deviation for term in site] for site in estimates])
-        # Large sites know more about all terms, and all sites may know little about some term.
-        known -= np.median(known, axis=1, keepdims=True)
-        known -= np.median(known, axis=0, keepdims=True)
-        far = np.argwhere(known < -np.log(ANOTHER_UNIT)).tolist()
-        return [(site, name) for site, place in far if (name := estimates[site][place].name) in columns]
+    def other_units(self, alignment: Alignment) -> Sequence[tuple[int, str, float]]:
+        return other_units(self.model, alignment.sent or alignment.posteriors)
 
     def uncertainty(self, posterior: Posterior, sites: Sequence[Posterior] = ()) -> str:
         why = too_narrow([posterior, *sites])
@@ -121,11 +111,12 @@ class CoefficientView(View):
         """Columns that may be in another unit; how far one broadcast may be from one fit of all rows; coefficients that
         differ by more than chance, and how to let them.
         """
-        for site, column in self.other_units(alignment.posteriors):
+        units = self.other_units(alignment)
+        for site, column, times in units:
             where = names[site] if names else f"site {site}"
             yield Remark(
                 "units",
-                f"{where} seems to have {column} in another unit: it is far more certain about it than the others.",
+                f"{where} seems to have {column} in another unit (about {digits(times)} times).",
                 "Compare the numbers; a single site in another unit decides the merged value.",
             )
         yield from self._one_broadcast(alignment)
@@ -134,15 +125,18 @@ class CoefficientView(View):
         notable = [term for term in self.differences(alignment) if term.notable and term.name not in varying]
         notable.sort(key=lambda term: -term.times)
         if not notable:
+            yield from self._not_compared(alignment)
             return
         terms = [term for term in self._terms() if self._differs(term, {difference.name for difference in notable})]
         fixed = [term for term in terms if self.model.may_vary and term not in self.model.varying]
         advice = "Take a round (refine)."
-        if fixed:
+        if units:
+            advice = "Compare the units first."
+        elif fixed:
             advice = (
                 f"Let them differ: fit with --varying {quote(','.join(terms))} at each site, then {ROUNDS_TO_VARY}."
             )
-        if fixed and len(alignment.posteriors) < FEWEST_TO_VARY:
+        if fixed and not units and len(alignment.posteriors) < FEWEST_TO_VARY:
             advice = "Report the sites one by one: they are too few to show how far sites differ."
         texts = ", ".join(f"{difference.name} ({difference.times:.1f} ×)" for difference in notable)
         yield Remark(
@@ -150,6 +144,18 @@ class CoefficientView(View):
             f"Sites differ by more than chance in {texts}: intervals, which assume equal coefficients, are too narrow.",
             advice,
             f"p {heterogeneity_of(alignment).p_text(0)} if the sites were the same and the model held.",
+        )
+
+    def _not_compared(self, alignment: Alignment) -> Iterator[Remark]:
+        """Why nothing is said about differences between sites, unless terms may differ or a remark says so already."""
+        if self.model.varying or too_narrow(alignment.posteriors) or not (why := self.undecided(alignment)):
+            return
+        later = not (alignment.refined or self.model.weights or alignment.posteriors[0].uncertainty == EXACT)
+        yield Remark(
+            NOT_COMPARED,
+            f"Not tested: whether sites differ by more than chance. {why[0].upper()}{why[1:]}",
+            "After a round (refine) they are." if later else "",
+            severity="note",
         )
 
     def _few_to_vary(self, alignment: Alignment) -> Iterator[Remark]:
@@ -248,6 +254,10 @@ class SurvivalView(CoefficientView):
         }
         texts = [f"{name} {value_text(value)}" for name, value in values.items()]
         return f"at {', '.join(texts)}" if texts else "overall"
+
+
+def digits(times: float) -> str:
+    return f"{times:.2g}" if times < 100.0 else f"{times:,.0f}"
 
 
 def too_narrow(posteriors: Sequence[Posterior]) -> str:

@@ -232,7 +232,7 @@ class Findings:
         }
         same = "seem to hold the same data, which count more than once"
         reasons[same, same] = sorted(site for group in repeated_data(self.alignment.posteriors) for site in group)
-        for site, column in self.view.other_units(self.alignment.posteriors):
+        for site, column, _ in self.view.other_units(self.alignment):
             text = f"to have {column} in another unit than the others"
             reasons.setdefault((f"seems {text}", f"seem {text}"), []).append(site)
         return {words: sites for words, sites in reasons.items() if sites}

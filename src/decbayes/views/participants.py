@@ -29,6 +29,8 @@ class Participant:
     """Its columns, as far as known."""
     sites: int = 1
     """The number of sites in it: several in the file of a merge."""
+    counting: int | None = None
+    """How many rows a robust merge counts; None if all do."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,13 @@ class About:
     def sites(self) -> int:
         """The number of sites behind the files, as far as known: more than files if some are merges."""
         return sum(site.sites for site in self.participants.values())
+
+    @property
+    def counting(self) -> int | None:
+        """How many of all rows count, if a robust merge is among the files that does not count all of them."""
+        sites = [*self.participants.values()]
+        in_part = any(site.counting is not None for site in sites)
+        return sum(site.rows if site.counting is None else site.counting for site in sites) if in_part else None
 
     def with_unit(self, column: str) -> str:
         """A column with its unit, if it has one."""

@@ -237,8 +237,8 @@ class View:
         """Whether sites differ by more than chance, parameter by parameter."""
         return ()
 
-    def other_units(self, posteriors: Sequence[Posterior]) -> Sequence[tuple[int, str]]:
-        """Sites that seem to have a column in another unit than the others, and that column."""
+    def other_units(self, alignment: "Alignment") -> Sequence[tuple[int, str, float]]:
+        """Sites that seem to have a column in another unit, that column, and how many times as large its values are."""
         return ()
 
     def uncertainty(self, posterior: Posterior, sites: Sequence[Posterior] = ()) -> str:

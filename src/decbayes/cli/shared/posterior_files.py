@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from decbayes.merging import Alignment
 
 MOST_NAMED = 10
-KEY = "found by"
+KEY, COUNTING = "found by", "counting"
 
 
 def last_complete_round(folder: Path) -> list[Path]:
@@ -40,13 +40,22 @@ def last_complete_round(folder: Path) -> list[Path]:
     return [folder / name for name in exchange.inputs]
 
 
-def support_note(alignment: "Alignment", names: Sequence[str]) -> dict[str, Any]:
-    """For the note of a merged file: how many sites support each slot of each coupled set, and the largest by name."""
+def support_note(alignment: "Alignment", names: Sequence[str], counting: int | None = None) -> dict[str, Any]:
+    """For the note of a merged file: how many sites support each slot of each coupled set, and the largest by name.
+
+    `counting`: how many rows a robust merge counts, if not all.
+    """
     slots = [
         [supporters(column, names) for column in merging.support(alignment, coupled).T]
         for coupled in alignment.structure.symmetry
     ]
-    return {KEY: {"sites": len(names), "slots": slots}}
+    return {KEY: {"sites": len(names), "slots": slots, **({} if counting is None else {COUNTING: counting})}}
+
+
+def counting_in(note: Mapping[str, Any]) -> int | None:
+    """How many rows count in a robust merge, by the note of its file; None if all do."""
+    counting = note[KEY].get(COUNTING) if isinstance(note.get(KEY), Mapping) else None
+    return counting if isinstance(counting, int) else None
 
 
 def sites_behind(path: Path) -> int:
@@ -81,7 +90,9 @@ def support_tables(posterior: Posterior, note: Mapping[str, Any]) -> list[Table 
             titles = [*view.names(posterior)]
             names = titles if len(titles) == len(slots) and any(titles) else []
             shown = {slot: slots[slot] for slot in filled_slots(posterior, coupled)}
-            tables.append(support_table(posterior.ids, names, int(support["sites"]), shown, units))
+            # The share of a component is computed from capped evidence (docs/robust-merge.md).
+            whose = "of their own" if counting_in(note) is None else "that count in its share"
+            tables.append(support_table(posterior.ids, names, int(support["sites"]), shown, f"{units} {whose}"))
             sums = np.array([int(slot["observations"]) for slot in slots])
             if view.unit == "word" and divided(group_evidence(posterior, coupled.factors), sums):
                 tables.append(DIVIDED)
@@ -94,7 +105,7 @@ def support_table(ids: Sequence[str], names: Sequence[str], sites: int, slots: M
     labels = {"id": ids, "name": names}
     shown = [title for title, values in labels.items() if values]
     table = Table("slot", *shown, "sites", "found by", box=None)
-    table.title = f"which sites have it, with how many {units} of their own"
+    table.title = f"which sites have it, with how many {units}"
     for slot, supporting in slots.items():
         count = f"{int(supporting['sites']):,} of {sites:,}"
         table.add_row(

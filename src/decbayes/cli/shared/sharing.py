@@ -256,10 +256,11 @@ def summed_manifest(paths: Sequence[Path], merged: Posterior) -> Manifest | None
     )
 
 
-def records_text(manifest: Manifest, record: str) -> str:
-    """The number of rows behind a file, and of persons if a column names them."""
+def records_text(manifest: Manifest, record: str, counting: int | None = None) -> str:
+    """The number of rows behind a file, of persons if a column names them, and of rows that count if not all do."""
     persons = f" of {plural(manifest.persons, 'person')}" if manifest.person else ""
-    return f"{plural(manifest.rows, record)}{persons}"
+    part = "" if counting is None else f", of which {counting:,} count"
+    return f"{plural(manifest.rows, record)}{persons}{part}"
 
 
 def persons_of(model: Model, files: Sequence[Path], column: str, **reading_options: Any) -> Persons:

@@ -81,10 +81,8 @@ def estimated_number(problem: Problem) -> tuple[int, Stands]:
     anchors = earlier_components(problem, before + MOST_BORN)
     if anchors is not None:
         before += new_slots(components, anchors, sites_of(problem)[filled])
-    if count > MOST_COMPONENTS:
-        base = components.bases(MOST_COMPONENTS)
-        components = components.joined(grown_labels(components, base, MOST_COMPONENTS), MOST_COMPONENTS)
-        count = MOST_COMPONENTS
+    components = searchable(components)
+    count = len(components)
     start = min(count, max(2 * widest, FIRST))
     while True:
         number, clear, differ, first = descend(components, start)
@@ -97,6 +95,15 @@ def estimated_number(problem: Problem) -> tuple[int, Stands]:
         if start >= count:
             return max(count, before), "out"
         start = min(count, 2 * start)
+
+
+def searchable(components: Components) -> Components:
+    """Those with data; if they are too many, the most similar ones joined."""
+    filled = components.taken(np.flatnonzero(components.evidence >= LEAST_EVIDENCE))
+    if len(filled) <= MOST_COMPONENTS:
+        return filled
+    labels = grown_labels(filled, filled.bases(MOST_COMPONENTS), MOST_COMPONENTS)
+    return filled.joined(labels, MOST_COMPONENTS)
 
 
 def known_slots(problem: Problem) -> int:

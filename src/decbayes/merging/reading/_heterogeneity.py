@@ -35,7 +35,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import fdtrc, gammaincc
+from scipy.special import fdtrc, gammaincc, gammaincinv
 
 from decbayes.families import Array, dense
 from decbayes.families.rows import Rows
@@ -54,6 +54,8 @@ RARELY = 0.05
 SMALLEST = 0.001
 # A coefficient should vary if it differs by at least this multiple of chance.
 NOTABLE = 1.5
+# Quantiles of a simulated variance over which p-values are averaged: more change them by less than a twentieth.
+VARIANCES = 20
 # Larger p-values are not distinguished where several are combined.
 MOST_ALIKE = 0.99
 # Directions with this much less information than others are ignored.
@@ -82,21 +84,33 @@ class Chance:
     """How far versions are apart if sites are the same: `relative` is `mean` times Gamma(shape) / shape.
 
     The mean is known as from `degrees` degrees of freedom, so `relative / mean` has an F distribution. NaN in slots
-    about which nothing is known. If the mean is simulated, `error` is its relative standard error.
+    about which nothing is known. If the mean is simulated, `error` is its relative standard error, and the variance is
+    known as from `compared` degrees of freedom.
     """
 
     mean: Array
     shape: Array
     degrees: Array
     error: Array | float = 0.0
+    compared: float = np.inf
 
     @classmethod
     def unknown(cls, slots: int) -> "Chance":
-        return cls(*(np.full(slots, np.nan) for _ in range(3)))
+        nothing = np.full(slots, np.nan)
+        return cls(nothing, nothing, nothing)
 
     def probability(self, relative: Array) -> Array:
-        """The probability of at least this spread."""
-        return np.asarray(fdtrc(2.0 * self.shape, self.degrees, np.maximum(relative, 0.0) / self.mean))
+        """The probability of at least this spread: that of an F, averaged over the variances that it may have."""
+        times = np.maximum(relative, 0.0) / self.mean
+        return np.asarray(np.mean([fdtrc(2.0 * self.shape * u, self.degrees * u, times) for u in self.sharper], axis=0))
+
+    @property
+    def sharper(self) -> Array:
+        """By which factors the variance may be smaller than its estimate: quantiles of a chi-square per degree."""
+        if np.isinf(self.compared):
+            return np.ones(1)
+        half = 0.5 * self.compared
+        return np.asarray(gammaincinv(half, (np.arange(VARIANCES) + 0.5) / VARIANCES) / half)
 
     def at_most(self, relative: Array) -> Array:
         """A bound that more simulations would hardly exceed: the mean may be two standard errors larger."""
@@ -266,7 +280,8 @@ class Chances(NamedTuple):
 
     @classmethod
     def unknown(cls, rows: int) -> "Chances":
-        return cls(Chance.unknown(rows), Chance(*(np.full((rows, 1), np.nan) for _ in range(3))))
+        nothing = np.full((rows, 1), np.nan)
+        return cls(Chance.unknown(rows), Chance(nothing, nothing, nothing))
 
     @classmethod
     def of_noise(cls, known: Coefficients, noise: Array, degrees: Array) -> "Chances":

@@ -113,7 +113,7 @@ class Influence:
 
     @property
     def _out(self) -> NDArray[np.bool_]:
-        return np.array([standing.is_out for standing in self.standings])
+        return np.array([standing.disagrees for standing in self.standings])
 
     def flags(self, site: int) -> tuple[str, ...]:
         """The flags of a site, in a few words."""
@@ -172,7 +172,7 @@ def dissent(alignment: Alignment, names: Sequence[str]) -> Iterator[Remark]:
     for shared in alignment.shared().values():
         groups, alone = estranged(*shared.parts)
         named.update(alone, *(groups if len(groups) > 1 else ()))
-    apart = {site: standing.against for site, standing in enumerate(standings_in(alignment)) if standing.is_out}
+    apart = {site: standing.against for site, standing in enumerate(standings_in(alignment)) if standing.disagrees}
     which = [f"{names[site]} ({share:.0%})" for site, share in apart.items() if site not in named]
     if which:
         yield Remark(

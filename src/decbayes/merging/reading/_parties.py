@@ -3,11 +3,12 @@
 Flags on single sites miss sites that agree on the same wrong thing, none of them large or alone. So each site and
 candidate groups of up to a third of the sites are left out in turn, and the merge is repeated. A group that lies
 changes it by far more than other groups of its size. So does a group of honest sites with different data: the figures
-say where to look, not who is right.
+say where to look, not who is right. If a part of a group explains the change, the part is named.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +27,8 @@ from decbayes.remarks import Remark
 # would: without a group that holds nearly all data, any merge moves far. The group stands out if that is also UNUSUAL
 # times the change without other groups of its size; otherwise the merge is unstable, whoever is left out.
 MUCH, CHANCE, UNUSUAL = 5.0, 7.0, 2.0
+# A site belongs to a group if the change without the group owes more than this part of an equal share to it.
+LEAST_PART = 0.5
 # With fewer sites, no group of two or more is less than half of them.
 FEWEST = 5
 # Groups that are left out in turn, besides single sites: those that might stand out, and others for comparison.
@@ -52,10 +55,11 @@ class Party:
         share: their share of all evidence.
         change: how far the parameter that changes most moves without them, in its posterior deviations in the merge;
             parameters of components, in the larger of their deviations in both merges.
-        usual: the largest such change without other groups of the same size.
+        usual: the largest such change without other groups of the same size that were tried.
         clear: the change of those parameters that move by far more than chance would make them.
+        tried: the number of these other groups; they have no site of this one.
 
-    >>> db.merging.Party(sites=(0, 1, 2), share=0.6, change=190.0, usual=2.0, clear=190.0).stands_out
+    >>> db.merging.Party(sites=(0, 1, 2), share=0.6, change=190.0, usual=2.0, clear=190.0, tried=3).stands_out
     True
     """
 
@@ -64,11 +68,17 @@ class Party:
     change: float
     usual: float
     clear: float
+    tried: int
 
     @property
     def stands_out(self) -> bool:
         """Whether the merge depends on this group, and more than on other groups."""
         return self.clear > MUCH and self.clear > UNUSUAL * self.usual
+
+    def explains(self, whole: "Party") -> bool:
+        """Whether these are some sites of a larger group that stand out alone, with nearly as large a change."""
+        part = self.stands_out and set(self.sites) < set(whole.sites)
+        return part and self.clear >= nearly(whole.clear, len(whole.sites))
 
 
 @dataclass(frozen=True)
@@ -82,7 +92,7 @@ class Parties:
         groups: the sites and groups that were left out, largest change first; empty if not computed.
         refined: whether the posteriors are of a round, which a robust merge cannot judge.
 
-    >>> group = db.merging.Party((0,), 0.67, 190.0, 2.0, 190.0)
+    >>> group = db.merging.Party((0,), 0.67, 190.0, 2.0, 190.0, 2)
     >>> found = db.merging.Parties(np.array([4.0, 1.0, 1.0]), 1, 0.67, (group,))
     >>> print(*found.remarks(["a", "b", "c"]))  # doctest: +ELLIPSIS
     Without a (1 of 3 sites) the merge changes by 190 posterior standard deviations. Without any other site ...
@@ -96,13 +106,15 @@ class Parties:
 
     @property
     def change(self) -> float:
-        """The largest change of the merge without a group, in deviations."""
+        """The largest change of the merge without a site or a group that was tried, in deviations."""
         return max((group.change for group in self.groups), default=0.0)
 
     @property
     def outstanding(self) -> tuple[Party, ...]:
-        """The groups on which the merge depends more than on others."""
-        return tuple(group for group in self.groups if group.stands_out)
+        """The groups on which the merge depends more than on others, unless a part of the group explains it."""
+        return tuple(
+            group for group in self.groups if group.stands_out and not any(part.explains(group) for part in self.groups)
+        )
 
     def remarks(self, names: Sequence[str] | None = None) -> tuple[Remark, ...]:
         """A warning about the group that the merge depends on most, or about a merge that depends on several."""
@@ -138,8 +150,9 @@ def remark_on(group: Party, sites: int, names: Sequence[str] | None, refined: bo
         f"Without {', '.join(members)} ({len(members)} of {sites} sites) the merge changes by {group.change:,.0f} "
         "posterior standard deviations.",
         f"{who}: compare {'their' if several else 'its'} data with the others'. {ROBUST[refined]}.",
-        f"Without {'other groups of this size' if several else 'any other site'} it changes by at most "
-        f"{group.usual:,.1f}. {'These have' if several else 'It has'} {group.share:.0%} of all evidence.",
+        f"Without {f'{group.tried} other groups of this size that were tried,' if several else 'any other site'} it "
+        f"changes by at most {group.usual:,.1f}. {'These have' if several else 'It has'} {group.share:.0%} of all "
+        "evidence.",
     )
 
 
@@ -176,27 +189,37 @@ def is_small(alignment: Alignment) -> bool:
 
 
 def left_out(alignment: Alignment, by_slot: Array) -> tuple[Party, ...]:
-    """Each site, each candidate group, and how far the merge moves without it."""
-    evidence, merged = by_slot.sum(axis=1), alignment.merged()
-    changes: dict[Sites, Movement] = {
-        (site,): change_without(alignment, merged, (site,)) for site in range(len(evidence))
-    }
-    groups = [*changes, *list(candidates(alignment, by_slot))[:CANDIDATES]]
-    comparisons = {group: usual_groups(len(evidence), group) for group in groups}
-    for group in dict.fromkeys([*groups, *(other for others in comparisons.values() for other in others)]):
-        if group not in changes:
-            changes[group] = change_without(alignment, merged, group)
-    found = [
-        Party(
-            group,
-            float(evidence[[*group]].sum() / evidence.sum()),
-            changes[group].largest,
-            max(changes[other].largest for other in comparisons[group]),
-            changes[group].clear,
-        )
-        for group in groups
-    ]
+    """Each site, each candidate group and the part of it that explains its change, and how far the merge moves."""
+    evidence = by_slot.sum(axis=1)
+    without = cache(partial(change_without, alignment, alignment.merged()))
+    groups: list[Sites] = [(site,) for site in range(len(evidence))]
+    most_alone = sorted(range(len(evidence)), key=lambda site: -without((site,)).largest)
+    for group in [*candidates(alignment, by_slot)][:CANDIDATES]:
+        groups += [group, needed(group, without)] if without(group).clear > MUCH else [group]
+    groups = [*dict.fromkeys(groups)]
+    several = [group for group in groups if len(group) > 1]
+    tried = dict.fromkeys([*groups, *(other for group in several for other in usual_groups(most_alone, group))])
+    found = []
+    for group in groups:
+        others = [other for other in tried if len(other) == len(group) and not set(other) & set(group)]
+        share, usual = float(evidence[[*group]].sum() / evidence.sum()), max(without(one).largest for one in others)
+        found.append(Party(group, share, without(group).largest, usual, without(group).clear, len(others)))
     return tuple(sorted(found, key=lambda party: -party.change))
+
+
+def needed(group: Sites, without: Callable[[Sites], "Movement"]) -> Sites:
+    """The sites of a group to which its change is due: others are dropped, those that change the merge least first."""
+    enough = nearly(without(group).clear, len(group))
+    for site in sorted(group, key=lambda site: without((site,)).largest):
+        fewer = tuple(other for other in group if other != site)
+        if fewer and without(fewer).clear >= enough:
+            group = fewer
+    return group
+
+
+def nearly(change: float, sites: int) -> float:
+    """A change that is at most a small part of one site's share smaller, if all of a group have equal shares."""
+    return (1.0 - LEAST_PART / sites) * change
 
 
 def candidates(alignment: Alignment, by_slot: Array) -> Iterator[Sites]:
@@ -228,13 +251,11 @@ def neighbours(alignment: Alignment, by_slot: Array, most: int) -> Iterator[Site
             yield tuple(sorted(group))
 
 
-def usual_groups(sites: int, group: Sites) -> list[Sites]:
-    """Groups of the same size among the other sites; every other site, if it is one site."""
-    others = [site for site in range(sites) if site not in group]
-    if len(group) == 1:
-        return [(site,) for site in others]
-    starts = np.linspace(0, max(len(others) - len(group), 0), OTHERS).astype(int)
-    return sorted({tuple(others[start : start + len(group)]) for start in starts})
+def usual_groups(most_alone: Sequence[int], group: Sites) -> list[Sites]:
+    """Groups of the same size among the other sites: from those that change the merge most alone to the least."""
+    others = [site for site in most_alone if site not in group]
+    starts = np.linspace(0, len(others) - len(group), OTHERS).astype(int)
+    return [tuple(sorted(others[start : start + len(group)])) for start in starts]
 
 
 class Movement(NamedTuple):

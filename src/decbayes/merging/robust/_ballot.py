@@ -26,6 +26,7 @@ from decbayes.merging.robust._disagreement import (
     with_allowances,
 )
 from decbayes.merging.robust._large_sites import uncapped
+from decbayes.merging.robust._likeness import LITTLE
 from decbayes.merging.robust._slots import (
     UNLIKELY,
     SlotWeights,
@@ -243,9 +244,10 @@ class Outcome:
 
     @cached_property
     def unshared(self) -> list[NDArray[np.bool_]]:
-        """Components that only one left-out site has found although it otherwise agrees: each gets its own slot.
+        """Components that only one site has found although it otherwise agrees: each gets its own slot.
 
-        Similar sites would all know such a component, so there it is taken for a fault.
+        The rest of such a site counts if it is no larger than most. Similar sites would all know such a component, so
+        there it is taken for a fault.
         """
         free = self.ballot.judging and self.ballot.spare and self.ballot.posteriors[0].structure.resizable
         out = ~np.isin(np.arange(len(self.against)), self.kept)
@@ -267,14 +269,17 @@ class Outcome:
     @cached_property
     def weights(self) -> list[Array]:
         """How much each component counts."""
-        scales = [uncapped(part)[part.group.site] for part in self.parts]
-        return self._counted(scales, 1.0)
+        return self._counted([*map(uncapped, self.parts)], 1.0)
 
     def _counted(self, scales: Sequence[Array], unconfirmed: float) -> list[Array]:
-        """Scaled weights of components; of left-out sites only components that nobody else has found count."""
+        """Scaled weights of components; left-out sites count only if some are unshared and others confirm the rest."""
         amounts = []
         for scale, part, unshared in zip(scales, self.parts, self.unshared, strict=True):
-            counted = np.where(np.isin(part.group.site, self.kept), part.weights, unconfirmed * unshared)
+            site, agreeing = part.group.site, part.weights * (confirmed(part) & (part.weights > 0.5))
+            # Not if it claims more than most sites: such a claim would move the others.
+            usual = part.group.scale[site] >= 1.0
+            partly = np.where(np.isin(site, site[unshared]) & usual, agreeing, 0.0)
+            counted = np.where(np.isin(site, self.kept), part.weights, np.where(unshared, unconfirmed, partly))
             amounts.append(np.round(scale * counted, DIGITS))
         return amounts
 
@@ -313,15 +318,20 @@ class Outcome:
             for one in (structures[0].symmetry if self.ballot.spare else ())
         )
 
-    def standings(self) -> list[tuple[float, float, float]]:
-        """Per site: the shares of its evidence that count, that clearly disagree, and that no other site confirms."""
-        counts, alone = [], []
+    def standings(self) -> list[tuple[float, float, float, float, float]]:
+        """Per site: the shares of its evidence that count, that clearly disagree, that no other site confirms, and that
+        agree; and its share of all evidence."""
+        counts, alone, agrees, of_all = [], [], [], []
         for part, weights in zip(self.parts, self.weights, strict=True):
             counts.append(of_sites(part.group, weights, nothing=1.0))
+            agrees.append(of_sites(part.group, part.weights, nothing=1.0))
+            claimed = np.bincount(part.group.site, part.group.evidence, part.group.sites) / part.group.voting
+            of_all.append(claimed / max(claimed.sum(), LITTLE))
             unconfirmed = np.where(part.weights > 0.5, ~confirmed(part), lonely(part))
             alone.append(of_sites(part.group, unconfirmed & (part.group.coupled is not None)))
-        shares = zip(np.mean(counts, axis=0), self.against, np.max(alone, axis=0), strict=True)
-        return [(float(counted), float(contradicted), float(single)) for counted, contradicted, single in shares]
+        counted, agreed, evidence = (np.mean(part, axis=0).tolist() for part in (counts, agrees, of_all))
+        against, single = self.against.tolist(), np.max(alone, axis=0).tolist()
+        return [*zip(counted, against, single, agreed, evidence, strict=True)]
 
     def by_slot(self) -> Array:
         """Merged sites × slots of all groups: the share of a site's evidence in each slot that counts."""

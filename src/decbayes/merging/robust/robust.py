@@ -42,8 +42,13 @@ ASK = (
     "Ask how its data were collected: units, coding, period. It may also be right, or have seen something else. "
     "Rounds (refine) count it again, unless its files are left out of them."
 )
+AGREED = "If its units are wrong, its values may be in the agreed scales: agree on columns without it, and fit again."
+RESTART = "If nothing is wrong with its data, fit it again with more restarts."
 COPIED = "Ask whether both are fits of the same data, and merge only one of them."
-LESS = "Part of it disagrees with the others, or it has far more evidence than most sites."
+LESS = "Compare that part of its data with the others'."
+LARGE = "If you trust these data, merge without `robust`: then all of them count."
+# Sites that have more evidence than most and count in part are a warning if this part of all evidence does not count.
+MUCH = 0.1
 # The smallest number of sites in which a majority can be recognised.
 FEWEST = 3
 TOO_FEW = Remark(
@@ -84,6 +89,8 @@ class Standing:
         counts: the share of its evidence that counts.
         against: the share that clearly disagrees with what more sites say.
         alone: the share that no other site confirms.
+        agrees: the share that would count if the site had no more evidence than others.
+        of_all: its share of the evidence of all sites.
         copy_of: the site that it repeats, or None.
         left_out: whether it was left out because it shares nothing with the other sites.
 
@@ -95,18 +102,30 @@ class Standing:
     counts: float = 1.0
     against: float = 0.0
     alone: float = 0.0
+    agrees: float = 1.0
+    of_all: float = 0.0
     copy_of: int | None = None
     left_out: bool = False
 
     @property
     def flagged(self) -> bool:
         """Whether somebody should check this site."""
-        return self.copy_of is not None or self.is_out or self.alone > ALONE
+        return self.copy_of is not None or self.disagrees or self.alone > ALONE
+
+    @property
+    def large(self) -> bool:
+        """Whether only part of its evidence counts although all of it agrees: it has more than most sites."""
+        return not self.flagged and self.counts < IN_FULL <= self.agrees
+
+    @property
+    def disagrees(self) -> bool:
+        """Whether much of its evidence disagrees with what more sites say, or is unknown to them."""
+        return self.left_out or self.against > FLAGGED
 
     @property
     def is_out(self) -> bool:
         """Whether the site was left out because it disagrees with the others."""
-        return self.left_out or self.against > FLAGGED
+        return self.disagrees and not self.counts
 
     def reason(self, names: Sequence[str] | None = None) -> str:
         """Why the site counts for less or should be checked, in a few words; empty if neither."""
@@ -114,13 +133,17 @@ class Standing:
             return f"repeats {names[self.copy_of] if names else f'site {self.copy_of}'} and is not counted again"
         if self.left_out:
             return "was left out: most of what it found is unknown to most sites"
-        if self.against > FLAGGED:
-            but = f", except for {self.counts:.0%} of it, which only this site has found" if self.counts else ""
-            return f"disagrees clearly with most sites in {self.against:.0%} of its evidence and is left out{but}"
+        if self.is_out:
+            return f"disagrees clearly with most sites in {self.against:.0%} of its evidence and is left out"
+        if self.disagrees:
+            rest = "agrees and counts" if self.counts > self.against else "claims much evidence and is left out"
+            return f"is the only one to have found {self.against:.0%} of what it reports; the rest {rest}"
         if self.alone > ALONE:
             return f"is the only one to have found {self.alone:.0%} of what it reports"
+        if self.large:
+            return f"has more evidence than most sites and counts for {self.counts:.0%} of it"
         if self.counts < IN_FULL:
-            return f"counts for {self.counts:.0%} of its evidence"
+            return f"counts for {self.counts:.0%} of its evidence, because part of it disagrees with the others"
         return ""
 
 
@@ -198,8 +221,24 @@ class RobustMerge:
             )
 
     def _of_sites(self, sites: Sequence[str]) -> Iterator[Remark]:
+        evidence = {site: self.sites[site].of_all for site in self.merged}
+        large = [site for site in evidence if self.sites[site].large]
+        if large:
+            total, counted = sum(evidence.values()), sum(evidence[site] * self.sites[site].counts for site in evidence)
+            uncounted = sum(evidence[site] * (1.0 - self.sites[site].counts) for site in large)
+            shares = listed([f"{sites[site]} ({self.sites[site].counts:.0%})" for site in large])
+            yield Remark(
+                "site counts less",
+                f"Only part of the evidence of {shares} counts: {'they have' if len(large) > 1 else 'it has'} more "
+                "than most sites, and more than these can check.",
+                LARGE,
+                f"Of the evidence of all sites in the merge, {counted / total:.0%} counts.",
+                severity="warning" if uncounted > MUCH * total else "note",
+            )
         for site, reason in self.reasons(sites).items():
             what, standing = f"{sites[site]} {reason}.", self.sites[site]
+            if standing.large:
+                continue
             if standing.flagged:
                 yield Remark("site hardly counts", what, self._ask if standing.copy_of is None else COPIED)
             else:
@@ -208,7 +247,9 @@ class RobustMerge:
     @property
     def _ask(self) -> str:
         """What to do about a site that is left out; only fits of components depend on where they start."""
-        return f"Fit it again with more restarts. {ASK}" if self.alignment.structure.symmetry else ASK
+        structure = self.alignment.structure
+        texts = {ASK: True, AGREED: structure.symmetry and "columns" in structure.model, RESTART: structure.symmetry}
+        return " ".join(text for text, holds in texts.items() if holds)
 
     def _of_slots(self, sites: Sequence[str]) -> Iterator[Remark]:
         thin = [f"slot {slot}: {listed([sites[site] for site in few])}" for slot, few in self.thin_slots().items()]
@@ -233,7 +274,10 @@ class RobustMerge:
             count = self.alignment.structure.components(coupled)
             evidence = np.array([np.bincount(slots, counts, minlength=count) for slots, counts in pairs])
             enough = 0.5 * min(KNOWN, AVERAGE / count) * evidence.sum(axis=1, keepdims=True)
-            for slot, column in enumerate(((evidence > enough) & (evidence >= LEAST_EVIDENCE)).T):
+            some = evidence >= LEAST_EVIDENCE
+            known = some & (evidence > enough)
+            # What nobody confirms counts little, also at the site that found it.
+            for slot, column in enumerate(np.where(known.any(axis=0), known, some).T):
                 having = sorted(self.merged[site] for site in np.flatnonzero(column))
                 if 0 < len(having) <= self.tolerated:
                     slots[slot] = having

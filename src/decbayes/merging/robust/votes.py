@@ -286,11 +286,23 @@ def coefficients(factor: Factor, rows: Array) -> Coefficients | None:
     expansion = factor.family.quadratic(rows, factor.prior.mean(axis=0) + rows)
     if expansion is None or expansion[0].shape[1] < 2:
         return None
-    shift, precision = expansion
+    sizes, directions, along = in_directions(*expansion)
+    return np.einsum("kij,kj->ki", directions, along), np.einsum("kij,kj->ki", directions**2, 1.0 / sizes)
+
+
+def gaussians(factor: Factor, rows: Array) -> tuple[Array, Array]:
+    """Means and covariances of the parameter vector that rows describe."""
+    expansion = factor.family.quadratic(rows, factor.prior.mean(axis=0) + rows)
+    assert expansion is not None, "slots hold vectors"
+    sizes, directions, along = in_directions(*expansion)
+    return np.einsum("kij,kj->ki", directions, along), np.einsum("kin,kn,kjn->kij", directions, 1.0 / sizes, directions)
+
+
+def in_directions(shift: Array, precision: Array) -> tuple[Array, Array, Array]:
+    """Precisions along each row's principal directions, these directions, and the mean along them."""
     sizes, directions = np.linalg.eigh(precision)
     sizes = np.maximum(sizes, UNINFORMATIVE * sizes.max(axis=1, initial=1.0, keepdims=True))
-    along = np.einsum("kij,ki->kj", directions, shift) / sizes
-    return np.einsum("kij,kj->ki", directions, along), np.einsum("kij,kj->ki", directions**2, 1.0 / sizes)
+    return sizes, directions, np.einsum("kij,ki->kj", directions, shift) / sizes
 
 
 def prior_per_observation(factor: Factor, evidence: float) -> Array:

@@ -16,6 +16,7 @@ from decbayes.inputs.filed import FileArray, Folder
 from decbayes.models.core.persons import Persons
 from decbayes.models.core.transforms import in_slices
 from decbayes.posterior import Posterior
+from decbayes.remarks import Remark, listed
 from decbayes.structure import Structure
 
 # Squares of larger numbers, divided by small variances, overflow.
@@ -26,6 +27,15 @@ BLOCK = 12 * 320
 
 # Largest rounding error of a log density, in nats.
 MOST_ROUNDING = 1e-2
+
+
+def missing_codes(columns: Sequence[str]) -> Remark:
+    """A remark on columns with values that `seem_coded`; the site that agrees with nobody yet has them in its units."""
+    return Remark(
+        "missing-value codes",
+        f"Some values of {listed(list(columns))} look like codes for missing values, and count as numbers.",
+        "If a code such as 999 or -9 stands for missing values, leave these cells empty and fit again.",
+    )
 
 
 def as_points(data: Any, dimension: int, *, unseen: bool = False, columns: Sequence[str] = ()) -> Array:
@@ -44,6 +54,13 @@ def as_points(data: Any, dimension: int, *, unseen: bool = False, columns: Seque
         raise InvalidData(f"Observations have shape {points.shape}; the model expects (observations, {dimension}).")
     wrong = np.concatenate([span.start + unusable(points[span], unseen) for span in spans(len(points))])
     if len(wrong):
+        empty = np.isnan(points).all(axis=0)
+        if empty.any() and not unseen:
+            from decbayes.inputs.tables import WITHOUT_VALUES  # only for this error
+
+            first = int(empty.argmax())
+            where = f"'{columns[first]}'" if columns else f"number {first}"
+            raise InvalidData(f"Column {where} is empty. {WITHOUT_VALUES}")
         raise InvalidData(
             f"{len(wrong)} of {len(points)} observations hold NaN or infinite values ({LARGEST:g} counts as infinite), "
             f"first number {wrong[0]}. Leave them out or fill them in."

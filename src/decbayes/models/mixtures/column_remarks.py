@@ -1,13 +1,16 @@
-"""Columns that make a mixture find components that do not exist: one column twice, and constant ones."""
+"""Columns that make a mixture find components that do not exist: one column twice, constant ones, coded gaps."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from decbayes.columns import Column
+from decbayes.columns.cells import seem_coded
 from decbayes.errors import printable
 from decbayes.families import Array
+from decbayes.models.core.points import missing_codes
 from decbayes.models.likelihoods.point_pass import PointBlocks
-from decbayes.remarks import Remark, listed
+from decbayes.remarks import CONSTANT, Remark, listed
 
 # Columns with a larger correlation say the same, if it is above the second in each group of neighbours.
 ALIKE, AMONG_NEIGHBOURS = 0.999, 0.9
@@ -37,7 +40,8 @@ def column_remarks(
     constant = [place for place in range(len(names)) if is_constant([points[:, place]])]
     constant = [place for place in constant if is_constant(block[:, chosen[place]] for block in blocks)]
     same = [listed([names[place] for place in group]) for group in repeated(points, COPIES if correlated else ALIKE)]
-    remarks = []
+    coded = [name for name, values in zip(names, points.T, strict=True) if seem_coded(values)]
+    remarks = [missing_codes(coded)] if coded else []
     if same and correlated:
         remarks.append(
             Remark("repeated columns", f"Columns that are copies, up to their unit: {listed(same, '; ')}.",
@@ -51,8 +55,20 @@ def column_remarks(
         )  # fmt: skip
     if constant:
         what = f"Columns with one value in all rows: {listed([names[place] for place in constant])}."
-        remarks.append(Remark("constant columns", what, "Leave them out, unless they vary at other sites.", "", "note"))
+        remarks.append(Remark(CONSTANT, what, "Leave them out, unless they vary at other sites.", "", "note"))
     return tuple(remarks)
+
+
+def alike(points: Array, columns: Mapping[str, Column]) -> list[list[str]]:
+    """The names of columns that say the same: numbers up to their unit, categories and answers in all rows."""
+    names, rows = list(columns), points[:LOOKED_AT]
+    numbers = [place for place, name in enumerate(names) if columns[name].factor in ("real", "counts")][:MOST_COLUMNS]
+    groups = [[names[numbers[place]] for place in group] for group in repeated(rows[:, numbers], ALIKE)]
+    contents: dict[bytes, list[str]] = {}
+    for name, values in zip(names, points.T, strict=True):
+        if columns[name].flag and len(values) >= LEAST_ROWS and not is_constant([values]):
+            contents.setdefault(values.tobytes(), []).append(name)
+    return groups + [group for group in contents.values() if len(group) > 1]
 
 
 def is_constant(parts: Iterable[Array]) -> bool:

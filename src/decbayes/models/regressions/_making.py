@@ -36,6 +36,7 @@ class Tabled:
         """Rows as numbers."""
         raise NotImplementedError
 
+    outcome: ClassVar[Any]
     level: ClassVar[str] = ""
     """The name of the column of levels in formulas, if an observation counts as several rows."""
     no_terms: ClassVar[tuple[str, ...]] = ("offset", "weights")
@@ -97,7 +98,9 @@ class Tabled:
     def pooled(
         self, data: Any, least: int, least_outcome: int, *, agreed: bool, persons: Persons = EACH
     ) -> tuple[Self, Any, list[str]]:
-        columns, points, remarks = pooled_rows(self.table, data, least, least_outcome, agreed=agreed, persons=persons)
+        columns, points, remarks = pooled_rows(
+            self.table, data, least, least_outcome, self.outcome.common, agreed=agreed, persons=persons
+        )
         changed: Self = self if agreed else replace(self, columns=columns)  # type: ignore[type-var]
         return changed, points, remarks
 

@@ -41,6 +41,7 @@ class Logistic(Generalized):
 
     holds: ClassVar[type[Column]] = YesNo
     ratio: ClassVar[str] = "odds ratio"
+    common: ClassVar[tuple[float, ...]] = (0.0, 1.0)
     heaviest: ClassVar[float | None] = 0.25
     recentres: ClassVar[bool] = True
     narrow: ClassVar[float] = 1.0

@@ -31,6 +31,7 @@ class NegativeBinomial(PoissonOutcome):
 
     dispersion: float = 1.0
     proportional: ClassVar[bool] = False
+    common: ClassVar[tuple[float, ...]] = ()
 
     def expectations(self, targets: Array, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
         shifted, total = mean - np.log(self.dispersion), targets + self.dispersion

@@ -40,6 +40,7 @@ class Step(Logistic):
     ordered: tuple[str, ...] = ("", "", "")
 
     holds: ClassVar[type[Column]] = Categorical
+    common: ClassVar[tuple[float, ...]] = ()
 
     @property
     def heaviest(self) -> float:  # type: ignore[override]

@@ -12,6 +12,7 @@ from decbayes.errors import InvalidStructure, NotPrivate
 from decbayes.families import Array, Family, FullGaussian
 from decbayes.models.core.information import Tally
 from decbayes.models.regressions.formulas.design import Design
+from decbayes.models.regressions.messages.few_events import FewEvents
 from decbayes.models.regressions.messages.one_broadcast import Cloud, Quadratic, Reading, SiteRows
 from decbayes.models.regressions.private.bounded_scores import Scores
 from decbayes.models.regressions.varying.climb import FACTOR, Climb, GaussianClimb, Natural, Problem
@@ -47,6 +48,13 @@ class Outcome(ABC):
 
     ratio: ClassVar[str] = ""
     """The name of exp(β), if it is a ratio."""
+
+    common: ClassVar[tuple[float, ...]] = ()
+    """The outcomes that all but a few rows may have: see `FewEvents`."""
+
+    def are_few(self, targets: Array) -> bool:
+        """Whether rules replaced the targets by one share for all rows; no such outcome is between 0 and 1."""
+        return bool(self.common) and bool(((targets > 0.0) & (targets < 1.0)).any())
 
     recentres: ClassVar[bool] = False
     """Whether log p(y|f) is y f + h(f) times the weight of the row, so that messages determine their curvature."""
@@ -241,7 +249,7 @@ class Generalized(Outcome):
         return self.expectations(targets, mean, variance)[1:]
 
     def climb(self, problem: Problem) -> GaussianClimb:
-        return GaussianClimb(self, problem)
+        return (FewEvents if self.are_few(problem.targets) else GaussianClimb)(self, problem)
 
     def tally(self, contribution: Array, design: Design, varies: bool) -> Tally:
         """Rows weigh less than one each, depending on the posterior, so only too large weights can be detected."""

@@ -28,6 +28,7 @@ class PoissonOutcome(Generalized):
 
     holds: ClassVar[type[Column]] = Poisson
     ratio: ClassVar[str] = "rate ratio"
+    common: ClassVar[tuple[float, ...]] = (0.0,)
     recentres: ClassVar[bool] = True
     proportional: ClassVar[bool] = True
     anchors: ClassVar[tuple[float, ...]] = ()

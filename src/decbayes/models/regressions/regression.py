@@ -18,8 +18,10 @@ from decbayes.models.core.information import Tally
 from decbayes.models.core.model import Row
 from decbayes.models.core.points import check_fit, check_structure, in_blocks, of_own_posterior
 from decbayes.models.core.transforms import Transform
+from decbayes.models.likelihoods.discrete import one_share
 from decbayes.models.regressions._estimates import Estimates, ratio_text
 from decbayes.models.regressions._regression_settings import RegressionSettings
+from decbayes.models.regressions.messages.doubts import FEW_EVENTS
 from decbayes.models.regressions.messages.first_broadcasts import FirstBroadcasts
 from decbayes.models.regressions.robust_errors import RobustErrors
 from decbayes.models.regressions.varying.climb import FACTOR, Climb, Problem
@@ -80,6 +82,8 @@ class Regression(RegressionSettings):
 
     def _learned(self, natural: Mapping[str, Array], problem: Problem) -> Posterior:
         posterior = Posterior.from_natural(self.structure, natural)
+        if self.outcome.are_few(problem.targets):
+            return replace(posterior, remarks=(FEW_EVENTS,))
         return replace(posterior, remarks=(*self.outcome.remarks(*self.fitted(natural, problem)),))
 
     def fitted(self, natural: Mapping[str, Array], problem: Problem) -> tuple[Array, Array, Array, int]:
@@ -130,10 +134,15 @@ class Regression(RegressionSettings):
         """
         return self._broadcasts.forecast(posteriors)
 
+    def hides_outcome(self, data: Any) -> bool:
+        """Whether disclosure rules have replaced all outcomes by one share: see `FewEvents`."""
+        return bool(self.outcome.common) and bool(one_share(self.points(data)[:, [self.table.target_place]]).all())
+
     def problem(self, before: dict[str, Array], data: Any) -> Problem:
         """The rows of these data, and the prior `before` them, as a climb takes them."""
         points, (size, zero) = self.table.points(data), self.target_units
-        self._targets(points)
+        if not self.hides_outcome(points):
+            self._targets(points)
         groups, rows = groups_of(self.table.names(points)), self.table.rows(points)
         by_group = rows_by(rows.matrix, groups.rows[rows.observation], len(groups.parents))
         targets, offset = (rows.targets - zero) / size, rows.offset / size
@@ -181,8 +190,12 @@ class Regression(RegressionSettings):
 
     @of_own_posterior
     def tally(self, posterior: Posterior) -> Tally:
-        """Also checks the number of groups in a contribution, for each factor that varies: at most that of rows."""
+        """Also checks the number of groups in a contribution, for each factor that varies: at most that of rows.
+
+        Weights say nothing about the number of rows.
+        """
         tally = self.outcome.tally(dense(posterior.contribution[FACTOR]), self.table.design, bool(self.varying))
+        tally = Tally((), np.empty(0)) if self.weights else tally
         groupings = self.variation.groupings
         groups = {
             grouping.factor: grouping.groups(dense(posterior.contribution[grouping.factor])) for grouping in groupings
@@ -226,10 +239,14 @@ class Regression(RegressionSettings):
     def log_predictive(self, posterior: Posterior, data: Any, held: Any = None, *, known: Any = None) -> Array:
         """log p(y | x, posterior) per row, all parameters integrated out; `held` may have the targets.
 
-        If something varies, rows are from a new site, unless `known` has rows of the same site.
+        If something varies, rows are from a new site, unless `known` has rows of the same site. If rules have hidden
+        who has the outcome, everybody counts as not having it.
         """
         check_structure(posterior, self.structure, "posterior")
         points = self.points(data if held is None else self.table.with_targets(data, held))
+        if self.hides_outcome(points):
+            points = points.copy()
+            points[:, self.table.target_place] = np.rint(points[:, self.table.target_place])
         size, zero = self.target_units
         self._targets(points)
         rows = self.table.rows(points)

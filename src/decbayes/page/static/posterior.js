@@ -52,18 +52,24 @@ function rowTable(rows) {
 
 function summarise(posterior) {
   const line = byId("posterior-summary");
-  const { components, sites, observations } = posterior;
+  const { components, sites } = posterior;
   line.classList.remove("error");
   const known = components.length > 0 || (posterior.rows ?? []).length > 0;
   if (!sites.length) setText(line, known ? `${asAWhole(posterior)} from earlier data or from sums over all members. No contribution of a single site is known.` : "No site has published anything yet. Components appear here with the first contribution.");
-  else if (!components.length) setText(line, `${plural(observations, "observation")} of ${plural(sites.length, "site")}, merged.`);
-  else setText(line, `${plural(components.length, posterior.noun)} from ${plural(observations, "observation")} of ${plural(sites.length, "site")}. Choose one to see what each site contributed.`);
+  else if (!components.length) setText(line, `${records(posterior)} of ${plural(sites.length, "site")}, merged.`);
+  else setText(line, `${plural(components.length, posterior.noun)} from ${records(posterior)} of ${plural(sites.length, "site")}. Choose one to see what each site contributed.`);
+}
+
+// A robust merge may count only some of the observations.
+function records({ observations, counting }) {
+  return `${plural(observations, "observation")}${counting === undefined ? "" : ` (${count(counting)} count)`}`;
 }
 
 // Private sums do not reveal the number of observations.
-function asAWhole({ components, noun, observations }) {
+function asAWhole(posterior) {
+  const { components, noun, observations } = posterior;
   const what = components.length ? plural(components.length, noun) : "The posterior";
-  return observations ? `${what} from ${plural(observations, "observation")},` : what;
+  return observations ? `${what} from ${records(posterior)},` : what;
 }
 
 export function drawFailure(why) {

@@ -258,7 +258,8 @@ def print_parties(parties: Parties, names: list[str]) -> None:
         return
     share = f"{parties.share:.0%} of all evidence"
     output().print(f"groups: the largest {parties.largest} of {len(names)} sites have {share}.")
-    output().print(f"Without up to a third of them, parameters move by up to {parties.change:,.1f} deviations.")
+    change = f"parameters move by up to {parties.change:,.1f} deviations"
+    output().print(f"Without a site, or one of the groups of up to a third of them that were tried, {change}.")
     for remark in parties.remarks(names):
         output().print(plain(str(remark)))
 

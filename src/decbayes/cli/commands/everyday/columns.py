@@ -19,7 +19,9 @@ from decbayes.errors import InvalidData
 from decbayes.inputs.mixed_tables import read_frame
 from decbayes.models.core.model import split_names
 from decbayes.models.core.registry import kind_called
+from decbayes.models.mixtures.column_remarks import alike
 from decbayes.models.tables.tabular import columns_file, counts_hint, kinds_from, read_list
+from decbayes.remarks import listed as listed_names
 from decbayes.study.agreed_list import reading_parameters
 
 
@@ -113,10 +115,14 @@ def columns_in(
     columns = columns_of(frame, kinds_from(kinds), names=used, report=messages().print)
     if hint := counts_hint(columns, kinds):
         messages().print(plain(hint.removeprefix(". ")))
+    points = coded(frame, columns)
+    if same := alike(points, columns):
+        texts = [listed_names(names) for names in same]
+        messages().print(plain(f"Columns that say the same: {listed_names(texts, '; ')}. Keep one of each."))
     if rules is None:
         return columns
     persons = Persons.of(next((frame[name] for name in reversed(id_columns) if name), None))
-    pooled, changed = pooled_columns(columns, coded(frame, columns), rules, persons)
+    pooled, changed = pooled_columns(columns, points, rules, persons)
     for change in changed:
         messages().print(plain(change))
     return pooled

@@ -439,27 +439,38 @@ def merge_robustly(posteriors: list[Posterior], options: Aligning) -> "RobustMer
 def write_robust(robust: "RobustMerge", counted: Received, given: int, options: Aligning, display: Display) -> None:
     """Write, explain and draw a robust merge of the sites that count; remarks name the others."""
     alignment, merged, names = robust.alignment, robust.posterior, counted.names
-    counted.write(merged, **support_note(alignment, names))
+    counting = rows_counting(robust, counted)
+    counted.write(merged, **support_note(alignment, names, counting))
     replace(display, confidence=False).present(alignment, merged, names, None, options.chosen_solver, None)
-    print_outcome(alignment, merged.remarks, counted, given, [robust.sites[site].counts for site in robust.merged])
+    print_outcome(alignment, merged.remarks, counted, given, counting)
+
+
+def rows_counting(robust: "RobustMerge", counted: Received) -> int | None:
+    """How many rows count of those sites that do; None if all of them, or if a file does not tell."""
+    shares = [robust.sites[site].counts for site in robust.merged]
+    if counted.rows is None or min(shares, default=1.0) >= 1.0:
+        return None
+    return round(sum(rows * share for rows, share in zip(counted.rows, shares, strict=True)))
 
 
 def print_outcome(
-    alignment: "Alignment", remarks: Sequence[Remark], received: Received, given: int = 0, shares: Sequence[float] = ()
+    alignment: "Alignment",
+    remarks: Sequence[Remark],
+    received: Received,
+    given: int = 0,
+    counting: int | None = None,
 ) -> None:
     """Print one line on the merge, what became of earlier components, and the most important remarks.
 
-    `given` is the number of posteriors given to a robust merge, which may count fewer, and `shares` of each of these.
+    `given` is the number of posteriors given to a robust merge, which may count fewer, and `counting` that of rows that
+    count.
     """
     structure, path = alignment.structure, received.output
     merged = alignment.merged()
     counts = [plural(len(filled_slots(merged, coupled)), "component") for coupled in structure.symmetry]
     slots = [text for text in (*counts, empty_slots(merged)) if text]
     manifest = summed_manifest(received.paths, merged) if received.rows else None
-    records = [] if manifest is None else [records_text(manifest, view_of(structure).record)]
-    if received.rows and min(shares, default=1.0) < 1.0:
-        rows = sum(number * share for number, share in zip(received.rows, shares, strict=True))
-        records = [plural(round(rows), view_of(structure).record)]
+    records = [] if manifest is None else [records_text(manifest, view_of(structure).record, counting)]
     counted = len(alignment.posteriors)
     posteriors = f"{counted} of {plural(given, 'posterior')}" if given > counted else plural(counted, "posterior")
     messages().print(f"{path}: {', '.join([posteriors, *records, *slots])}")

@@ -20,13 +20,14 @@ from decbayes.cli.shared.match_confidence import (
     with_earlier_ids,
 )
 from decbayes.cli.shared.outputs import check_output, output_option
-from decbayes.cli.shared.posterior_files import last_complete_round, read_once, sites_behind
+from decbayes.cli.shared.posterior_files import counting_in, last_complete_round, read_once, sites_behind
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import RulesOption, check_received_files, manifest_of, rows_behind, rules_given
 from decbayes.cli.shared.standard_streams import STANDARD_OUTPUT, json_option, print_json, write_text
 from decbayes.cli.shared.terminal import messages, plain, plural, print_written, progress_bar
 from decbayes.cli.shared.topic_quality import Counts, counts_for
 from decbayes.disclosure import Manifest, Rules
+from decbayes.files import load_note
 from decbayes.merging import Alignment, Confidence, Reliability
 from decbayes.merging.base.compatibility import same_columns
 from decbayes.models.core.model import split_names
@@ -195,7 +196,8 @@ def participants_in(paths: Sequence[Path]) -> dict[str, Participant]:
     for path, name in zip(paths, site_names(paths), strict=True):
         manifest = manifest_of(path)
         if manifest is not None:
-            sites[name] = replace(participant(manifest), sites=sites_behind(path))
+            counting = counting_in(load_note(path))
+            sites[name] = replace(participant(manifest), sites=sites_behind(path), counting=counting)
     return sites
 
 

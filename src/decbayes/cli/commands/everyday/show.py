@@ -8,7 +8,7 @@ from cyclopts.types import PositiveInt
 
 from decbayes.cli.shared.describe import components_table, empty_slots, print_modelled, rows_table
 from decbayes.cli.shared.outputs import DPI, Dpi, check_picture, save_picture
-from decbayes.cli.shared.posterior_files import support_tables
+from decbayes.cli.shared.posterior_files import counting_in, support_tables
 from decbayes.cli.shared.sharing import manifest_of, records_text
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import output, plain
@@ -56,8 +56,9 @@ def show(
     console, quality = output(), remarks_on(read, top, counts)
     print_header(read)
     if (manifest := manifest_of(posterior)) is not None and manifest.posterior == read.digest:
-        merge = "several" in load_note(posterior)
-        print_manifest(manifest, view_of(read.structure).record, "a merge" if merge else "a draft")
+        note = load_note(posterior)
+        records = records_text(manifest, view_of(read.structure).record, counting_in(note))
+        print_manifest(manifest, records, "a merge" if "several" in note else "a draft")
     for line in [*lines(read.remarks, None if remarks else MOST_SHOWN, rest="--remarks prints all"), *quality]:
         console.print(plain(line))
     console.print(components_table(read, top=top, shape=shape))
@@ -90,14 +91,13 @@ def setting_text(name: str, value: str | float) -> str:
     return f"{'with' if value else 'without'} {name}" if isinstance(value, bool) else f"{name} {value}"
 
 
-def print_manifest(manifest: Manifest, record: str, unreleased: str) -> None:
+def print_manifest(manifest: Manifest, records: str, unreleased: str) -> None:
     """Print how many rows are behind the file, where and when it was made, and whether it was released."""
-    left_out = [f"{rows:,} {reason}" for reason, rows in (manifest.left_out or {}).items()]
+    left_out = [f"{number:,} {reason}" for reason, number in (manifest.left_out or {}).items()]
     origin = [manifest.site, manifest.date, f"released by {manifest.approver}" if manifest.released else unreleased]
     rules = ["made without disclosure rules"] if manifest.rules is None else []
-    origin_rows = f"from {records_text(manifest, record)}"
     omitted = f" (left out: {', '.join(left_out)})" if left_out else ""
-    output().print(plain(f"{origin_rows}{omitted}; {', '.join(filter(None, [*origin, *rules]))}"), style="dim")
+    output().print(plain(f"from {records}{omitted}; {', '.join(filter(None, [*origin, *rules]))}"), style="dim")
 
 
 def check_images(posterior: Posterior, shape: Shape) -> None:

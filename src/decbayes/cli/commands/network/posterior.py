@@ -114,7 +114,8 @@ def print_summary(summary: dict[str, Any], description: dict[str, Any], charter:
     from decbayes.network.runtime.reports.description import sum_lines
 
     private = "privacy" in description.get("sums", {})
-    print(f"observations  {'not released' if private else format(summary['observations'], ',')}")
+    part = f", of which {description['counting']:,} count" if "counting" in description else ""
+    print(f"observations  {'not released' if private else format(summary['observations'], ',') + part}")
     not_counted = dict(summary["not_counted"])
     prior = [name for name, state in summary["not_counted"].items() if state == IN_PRIOR and not_counted.pop(name)]
     print(

@@ -110,12 +110,15 @@ class Visit:
             )
 
     def held_back(self, model: Any, read: Any, persons: Any) -> Any:
-        """The rows that fits leave out, under the rules; None if there are too few."""
+        """The rows that fits leave out, under the rules; None if there are too few, or if their scores must stay."""
         if not self.refit.hold_back:
             return None
         if self.rules is None:
             return hold_back(model, read, share=self.refit.hold_back)[1]
-        whole = prepared(model, read, self.rules, agreed=True, persons=persons).data
+        try:
+            whole = prepared(model, read, self.rules, agreed=True, persons=persons, fitted=False).data
+        except NotDisclosed:
+            return None
         held_back = rows_of(model.count(whole), self.refit.hold_back)[1]
         few = persons.taken(held_back).total(len(held_back)) < self.rules.least_cell
         return None if few else hold_back(model, whole, share=self.refit.hold_back)[1]

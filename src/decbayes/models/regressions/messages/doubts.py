@@ -6,8 +6,9 @@ import numpy as np
 from scipy.special import chdtrc
 
 from decbayes.columns import Column
-from decbayes.columns.cells import far_apart, negative_codes
+from decbayes.columns.cells import seem_coded
 from decbayes.families import Array
+from decbayes.models.core.points import missing_codes
 from decbayes.remarks import ROUND, Remark
 
 # With fewer events (or non-events) per coefficient, the expansion around a site's own estimate is rough.
@@ -18,8 +19,7 @@ MANY_ROWS = 20_000
 CLEARLY_MORE, SURE = 1.2, 1e-3
 # A real column seems to be in another unit if its scale differs from the agreed one by more than the factor SCALES, its
 # centre is more than AWAY of the larger scale off, and the centre has changed by about the same factor, up to ALIKE;
-# with fewer rows this is not checked. (Ages in a children's clinic are nearer.) Codes for missing values are checked,
-# too.
+# with fewer rows this is not checked. (Ages in a children's clinic are nearer.)
 AWAY, SCALES, ALIKE, LEAST_ROWS = 3.0, 6.0, 2.0, 5
 
 SINGLE_OUTCOME = Remark(
@@ -42,10 +42,23 @@ REPEATED = Remark(
     "seem to differ where they do not.",
     "Use robust errors: decbayes calibrate --robust --person COLUMN.",
 )
+SURVEY_WEIGHTS = Remark(
+    "survey weights",
+    "Weights are not whole numbers, so they are not frequencies. Yet each row counts as that many rows: intervals are "
+    "those of as many rows as the weights add up to.",
+    "Use robust errors: decbayes calibrate --robust.",
+)
+FREQUENCIES = Remark(
+    "weights",
+    "Weights count as frequencies: a row of weight 3 is three persons with the same values.",
+    "If they are survey weights, use robust errors: decbayes calibrate --robust.",
+    severity="note",
+)
 # Where one of these is said, deviations are those of another model; robust errors are not.
 TOO_NARROW = {
     OVERDISPERSED.kind: "counts vary more than the model allows",
     REPEATED.kind: "rows of one person depend on each other",
+    SURVEY_WEIGHTS.kind: "weights are no frequencies",
 }
 
 
@@ -101,6 +114,7 @@ def separated(design: Array, targets: Array) -> bool:
 
 def of_values(columns: Mapping[str, Column], points: Array) -> Iterator[Remark]:
     """Real columns that seem to be in another unit than the agreed one, or to hold a code for missing values."""
+    coded = []
     for name, values in zip(columns, points.T, strict=True):
         column = columns[name]
         if column.factor != "real" or len(values) < LEAST_ROWS:
@@ -109,14 +123,24 @@ def of_values(columns: Mapping[str, Column], points: Array) -> Iterator[Remark]:
         centre, times = float(values.mean()), float(values.std()) / unit
         far = abs(centre - zero) > AWAY * unit * max(times, 1.0) and not 1.0 / SCALES <= times <= SCALES
         another_unit = far and 1.0 / ALIKE < centre / (times * zero or np.inf) < ALIKE
-        different, rows = np.unique(values, return_counts=True)
-        coded = negative_codes(different, rows) or (times > SCALES and far_apart(different, rows))
-        if another_unit or coded:
+        if seem_coded(values):
+            coded.append(name)
+        elif another_unit:
             yield Remark(
                 "other values",
                 f"The values of {name} lie far from the agreed centre and scale.",
-                "Does this site use another unit, or a code such as 999 or -9 for missing values?",
+                "Does this site use another unit?",
             )
+    if coded:
+        yield missing_codes(coded)
+
+
+def of_weights(weights: Array) -> Iterator[Remark]:
+    """What the weights of rows count as, unless all are 1."""
+    if (weights != np.rint(weights)).any():
+        yield SURVEY_WEIGHTS
+    elif (weights > 1.0).any():
+        yield FREQUENCIES
 
 
 def of_terms(labels: tuple[str, ...], matrix: Array, levels: list[int]) -> Iterator[Remark]:

@@ -10,7 +10,7 @@ import numpy as np
 from decbayes.base.arguments import Seed
 from decbayes.families import Array, dense
 from decbayes.models.core.ascent import Fit, FitInterrupted, OnPass
-from decbayes.models.regressions.messages.doubts import of_levels, of_terms, of_values
+from decbayes.models.regressions.messages.doubts import of_levels, of_terms, of_values, of_weights
 from decbayes.models.regressions.messages.one_broadcast import (
     LAPLACE,
     STEP,
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 SETTLING = 40
 # The prior variance of the intercept in a first fit.
 ANCHORED_LEVEL = 3.0
+# Of the prior variance of slopes, what is left where rows say nothing about them.
+NEARLY_ZERO = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +64,14 @@ class FirstBroadcasts:
         return tuple(Quadratic(centre / diagonal, np.diag(1.0 / diagonal)) for diagonal in (narrow, *wider))
 
     @cached_property
+    def level_anchor(self) -> Quadratic:
+        """The prior of rows that only say how frequent an outcome is: they are expanded where slopes are nearly 0."""
+        precision, levels = self._prior.precision.copy(), list(self.model.baseline_places)
+        slopes = np.setdiff1d(np.arange(len(precision)), levels or np.arange(len(precision)))
+        precision[slopes, slopes] /= NEARLY_ZERO
+        return Quadratic(precision @ self._prior.moments()[0], precision)
+
+    @cached_property
     def levels(self) -> Array | None:
         """The baseline coefficients, of which each row has one; None if merges do not recentre.
 
@@ -84,7 +94,9 @@ class FirstBroadcasts:
         kept = {*table.predictors, *([self.model.target] if self.model.stack is None else [])}
         places = [place for place, name in enumerate(table.columns) if name in kept]
         columns = {name: column for name, column in table.columns.items() if name in kept}
-        remarks = *fit.posterior.remarks, *of_values(columns, self.model.points(data)[:, places])
+        points = self.model.points(data)
+        weights = table.named(points)[table.weights] if table.weights else np.empty(0)
+        remarks = *fit.posterior.remarks, *of_values(columns, points[:, places]), *of_weights(weights)
         return replace(fit, posterior=replace(fit.posterior, remarks=remarks))
 
     def _fit_to_send(self, data: Any, rng: Seed | None, progress: OnPass | None) -> Fit:
@@ -92,6 +104,11 @@ class FirstBroadcasts:
         model = self.model
         if not self.anchors or not model.count(data):
             return model.fit(data, rng=rng, progress=progress)
+        if model.hides_outcome(data):
+            fit = self._fit(data, self.level_anchor, rng, progress)
+            problem = model.problem(dict(Posterior.of_prior(model.structure).natural), data)
+            _, settled = self._converge(fit.posterior, model.outcome.climb(problem), self.level_anchor)
+            return replace(fit, posterior=replace(settled, remarks=fit.posterior.remarks))
         present, every = self._outcomes(data)
         # Such rows say where other outcomes are not, but not where they are.
         few = present <= (every + 1) // 2
@@ -143,7 +160,8 @@ class FirstBroadcasts:
         return believed, sent
 
     def beliefs(self, posterior: Posterior) -> list[Posterior]:
-        return [self._anchored(posterior, anchor) for anchor in self.anchors] or [posterior]
+        anchors = (*self.anchors, self.level_anchor) if self.anchors else ()
+        return [self._anchored(posterior, anchor) for anchor in anchors] or [posterior]
 
     def _anchored(self, posterior: Posterior, anchor: Quadratic) -> Posterior:
         return Posterior.from_natural(self.model.structure, {FACTOR: (message_of(posterior) + anchor).natural})

@@ -8,6 +8,7 @@ import numpy as np
 
 from decbayes.columns.column import Having, too_few
 from decbayes.columns.frames import pooled
+from decbayes.columns.kinds import assumed_share
 from decbayes.errors import InvalidData
 from decbayes.families import Array
 from decbayes.models.core.persons import Persons, most_common, outcome_groups
@@ -17,12 +18,27 @@ from decbayes.models.regressions.varying.site_effects import same
 # A computed term shows those who have this share of its squared distances from the median: others hardly add to it.
 DOMINANT = 0.999
 
+FEW = (
+    "Fewer than {least} persons differ in '{target}': the file says so and hides who they are. It tells how frequent "
+    "the outcome is, but not what it depends on."
+)
+
 
 def pooled_rows(
-    table: Table, data: Any, least: int, least_outcome: int, *, agreed: bool, persons: Persons
+    table: Table,
+    data: Any,
+    least: int,
+    least_outcome: int,
+    common: Sequence[float] = (),
+    *,
+    agreed: bool,
+    persons: Persons,
 ) -> tuple[Any, Array, list[str]]:
-    """Columns and rows without rare levels, also among persons of one outcome; and what was changed."""
-    points = table.points(data)
+    """Columns and rows without rare levels, also among persons of one outcome; and what was changed.
+
+    If nearly all rows have one of the `common` outcomes, those of the others are hidden, and the site is not lost.
+    """
+    points, hidden = few_hidden(table, table.points(data), least, common, persons)
     targets = points[:, table.target_place]
     if table.stack is not None:
         targets = table.stack.stated(targets, table.named(points))
@@ -42,14 +58,34 @@ def pooled_rows(
     pooled_table = replace(table, columns=kept)
     check_levels(pooled_table, changed, least, persons)
     check_combinations(pooled_table, changed, having, minima)
-    return kept, larger_sites(pooled_table, changed, least, persons), remarks
+    return kept, larger_sites(pooled_table, changed, least, persons), hidden + remarks
+
+
+def few_hidden(
+    table: Table, points: Array, least: int, common: Sequence[float], persons: Persons
+) -> tuple[Array, list[str]]:
+    """Replace the outcomes by one share for all rows if fewer than `least` persons differ from a `common` one.
+
+    Only where a likelihood of their number is known: each person has one row with the weight 1, and nothing varies.
+    """
+    targets = points[:, table.target_place]
+    usual, rows = most_common(targets), len(points)
+    few = persons.among(targets != usual)
+    alike = persons.total(rows) == rows and not table.weights and not table.varying
+    if usual not in common or not (alike and 0 < few < least):
+        return points, []
+    changed = points.copy()
+    changed[:, table.target_place] = abs(usual - assumed_share(rows, least))
+    return changed, [FEW.format(least=least, target=table.target)]
 
 
 def check_levels(table: Table, points: Array, least: int, persons: Persons) -> None:
     """If observations become several rows, sums over a level reveal how many had which outcome there."""
     if table.stack is None:
         return
-    for name, which in table.stack.singled_out(points[:, table.target_place], table.named(points)):
+    # Hidden outcomes do not count, and everybody at a level is alike.
+    targets = np.floor(points[:, table.target_place])
+    for name, which in table.stack.singled_out(targets, table.named(points)):
         if 0 < persons.among(which) < least:
             raise InvalidData(
                 f"Fewer than {least} persons here have an outcome in '{name}', and the file would single them "

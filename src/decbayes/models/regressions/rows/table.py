@@ -189,7 +189,8 @@ class Table:
         if 0 < few < least:
             raise InvalidData(
                 f"All but fewer than {least} persons have the same '{self.target}', and the file would single out the "
-                "others. Choose an outcome in which more persons differ."
+                "others. Without such sites a merge finds the rare outcome too often: choose one that more persons "
+                "have, or put several small sites into one file."
             )
         squares = self.columns[self.target].factor == "real" and len(values) <= SOLVABLE
         if squares and any(persons.among(targets == value) < least for value in values):

@@ -61,6 +61,8 @@ class Merged:
     alignment: Alignment | None = field(default=None, repr=False, compare=False)
     reasons: Mapping[int, str] = field(default_factory=dict, repr=False, compare=False)
     """Why entries are flagged in a robust merge."""
+    counting: int | None = None
+    """How many of the observations count in a robust merge; None if all do."""
 
     @cached_property
     def influence(self) -> Influence | None:
@@ -106,7 +108,10 @@ def merge_records(charter: Charter, records: list[Record], set_hash: str) -> Mer
     robust = robust_merge(contributions, components=slots_of(charter))
     reasons = robust.reasons([short(record.origin) for record in records])
     flagged = {site: reason for site, reason in reasons.items() if robust.sites[site].flagged}
-    return Merged(robust.posterior, entries, observations, set_hash, alignment, flagged)
+    rows = [record.header.observations for record in records]
+    counting = round(sum(count * site.counts for count, site in zip(rows, robust.sites, strict=True)))
+    part = counting if counting < observations else None
+    return Merged(robust.posterior, entries, observations, set_hash, alignment, flagged, part)
 
 
 def merged_sum(charter: Charter, sums: Sums) -> Merged:

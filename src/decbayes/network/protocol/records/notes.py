@@ -16,7 +16,7 @@ from decbayes.models.core.model import Model
 from decbayes.models.core.persons import EACH, Persons
 from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.keys import AgentId
-from decbayes.posterior import Posterior
+from decbayes.posterior import EXACT, JOINT, Posterior
 
 if TYPE_CHECKING:
     from decbayes.calibration import Information, Scores
@@ -204,6 +204,8 @@ def obstacle(charter: Charter) -> str:
         return "the merge is not the sum of what members contribute (rules `robust`, `share`)"
     if charter.epoch is not None:
         return "data of earlier epochs are not read again"
+    if Posterior.of_prior(charter.model.structure).uncertainty in (EXACT, JOINT):
+        return "intervals of this model are for all its parameters jointly, and need no calibration"
     return ""
 
 

@@ -39,9 +39,11 @@ def answered(pool: Pool) -> Answer:
 def set_description(merged: Merged, pool: Pool) -> dict[str, Any]:
     """The set that a merged posterior was made from, and each member's part in it."""
     called, counted = pool.roster.called, accounts(pool)
+    part = {} if merged.counting is None else {"counting": counted.observations - merged.observations + merged.counting}
     return {
         "counted": {called(origin): version for origin, version, _ in merged.entries},
         "observations": counted.observations,
+        **part,
         "in_prior": dict(counted.prior),
         "set": merged.set_hash,
         **members_description(pool, merged),

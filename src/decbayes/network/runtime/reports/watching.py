@@ -153,6 +153,8 @@ class Showing:
         known = score if score is not None and isfinite(score) else None  # JSON knows no infinity
         earlier = 0 if charter.epoch is None else charter.epoch.observations
         facts = {"observations": earlier + merged.observations, "set": merged.set_hash, "score": known}
+        if merged.counting is not None:
+            facts["counting"] = earlier + merged.counting
         self._describe = partial(self._show, model_for(whole.structure), whole, self._alignment, names, facts)
         self._describe(None)
 
