@@ -136,7 +136,7 @@ class Standing:
         if self.is_out:
             return f"disagrees clearly with most sites in {self.against:.0%} of its evidence and is left out"
         if self.disagrees:
-            rest = "agrees and counts" if self.counts > self.against else "claims much evidence and is left out"
+            rest = "agrees and counts" if self.counts > self.against else "is left out"
             return f"is the only one to have found {self.against:.0%} of what it reports; the rest {rest}"
         if self.alone > ALONE:
             return f"is the only one to have found {self.alone:.0%} of what it reports"
