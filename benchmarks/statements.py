@@ -3,22 +3,23 @@
     python benchmarks/statements.py [--part NAME] [--sets N] [--skip N] [--only TEXT]
 
 Each line is a statement in one setting, a rate, its standard error over data sets, their number, and seconds per set.
-`differ`: how often p < 0.05 for equal sites (it should be 5 %) and for sites that differ by half a deviation, how often
-a difference is stated, and whether the p-values are uniform (Kolmogorov and Smirnov). `worlds`: how often p < 0.05 for
-simulated worlds, each compared with the others, which share the same values. `pooled`: how often the sites of logistic
-regressions are said to differ with all rows in one place; `pooled clusters`: those of overlapping clusters. `matches`:
-the probability of a match minus the share of right matches, and how often matches that are at least 95 or 99 % sure are
-right; inside the model and outside it (heavy tails, correlated features, one component fewer than there are).
-`intervals`: how often 90 % intervals of the means of clusters that overlap hold the truth, as they are after one
+`differ`: how often p < 0.05 for equal sites (it should be 5 %) and for sites that differ by half a deviation, how
+often a difference is stated, and whether the p-values are uniform (Kolmogorov and Smirnov). `worlds`: how often p <
+0.05 for simulated worlds, each compared with the others, which share the same values. `pooled`: how often the sites of
+logistic regressions are said to differ with all rows in one place; `pooled clusters`: those of overlapping clusters.
+`matches`: the probability of a match minus the share of right matches, and how often matches that are at least 95 or
+99 % sure are right; inside the model and outside it (heavy tails, correlated features, one component fewer than there
+are). `intervals`: how often 90 % intervals of the means of clusters that overlap hold the truth, as they are after one
 broadcast and refined and calibrated. `proofs`: how often "proven" is said of a match, and how often that is a match of
 the best alignment of all. `slots`: how often what is said about the number of slots is true on new data. `copies`: how
 often the same data at two sites are noticed, and how often that is said where there are none. `flags`: how often a
-robust merge names a site whose units are wrong, and how often one that is honest. `units`: the same for what a merge of
-regressions says about the units of a column, with sites of 20 to 400 rows whose columns spread differently, and
+robust merge names a site whose units are wrong, and how often one that is honest. `units`: the same for what a merge
+of regressions says about the units of a column, with sites of 20 to 400 rows whose columns spread differently, and
 `pounds` with unlike patients whose last site uses pounds, inches or the like. `values`: the same for what a fit says
-about values far from the agreed ones, on data of scikit-learn and statsmodels and on skewed columns. `separation`, `overdispersion`, `broadcast` (how far a merge says it is from one fit), `documents`
-(topics of few), `twice` (sketches of texts) and `tails` (k̂) are in `_fit_statements.py`. --only takes the settings
-whose names contain a text, --skip the data sets from there on. The last line is one JSON object.
+about values far from the agreed ones, on data of scikit-learn and statsmodels and on skewed columns. `separation`,
+`overdispersion`, `broadcast` (how far a merge says it is from one fit), `documents` (topics of few), `twice` (sketches
+of texts) and `tails` (k̂) are in `_fit_statements.py`. --only takes the settings whose names contain a text, --skip
+the data sets from there on. The last line is one JSON object.
 """
 
 import argparse

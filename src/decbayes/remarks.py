@@ -19,6 +19,14 @@ MOST_NAMED = 5
 MOST_REMARKS, LONGEST = 50, 2_000
 RULES = "disclosure rules"
 """The kind of remark that says what disclosure rules changed."""
+CONSTANT = "constant columns"
+"""The kind of remark of a fit that names columns with one value in all rows."""
+# Kinds of remarks that name sites which may be wrong, and that advise on slots: these come last, since such sites also
+# make components differ.
+OF_SITES = ("site disagrees", "nothing shared", "site alone", "stands out", CONSTANT)
+FEW_SLOTS, DIFFER = "few slots", "sites differ"
+OF_SLOTS = (FEW_SLOTS, "unlike shares", "small sites", "duplicate slots")
+SITES_FIRST = "First check the sites that are named."
 # Changes by disclosure rules that are shown of one site.
 MOST_CHANGES = 5
 # Advice on what a site sends first; and the kinds of remark in which a merge says how far it is from one fit, and why
@@ -92,8 +100,19 @@ class Later(Sequence[Remark]):
 
 
 def ordered(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
-    """Each remark once, warnings first."""
-    return tuple(sorted(dict.fromkeys(remarks), key=lambda remark: not remark.is_warning))
+    """Each remark once, warnings first, and among them those on slots last."""
+    return tuple(sorted(dict.fromkeys(remarks), key=lambda remark: (not remark.is_warning, remark.kind in OF_SLOTS)))
+
+
+def sites_first(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
+    """The remarks on a merge in their order; if some name sites, other advice comes after."""
+    given = ordered(remarks)
+    if not any(remark.is_warning and remark.kind in OF_SITES for remark in given):
+        return given
+    return tuple(
+        replace(remark, advice=f"{SITES_FIRST} {remark.advice}") if remark.kind in (FEW_SLOTS, DIFFER) else remark
+        for remark in given
+    )
 
 
 def without_advice_to_refine(remarks: Iterable[Remark]) -> tuple[Remark, ...]:

@@ -173,8 +173,8 @@ def test_the_naive_merge_adds_components_as_they_are_labelled(run, sites):
 
 
 ODD_SITES = {
-    "units": "units disagrees clearly with most sites in 100% of its evidence and is left out. Fit it again",
-    "random": "random disagrees clearly with most sites in 100% of its evidence and is left out. Fit it again",
+    "units": "units disagrees clearly with most sites in 100% of its evidence and is left out. Ask how its data",
+    "random": "random disagrees clearly with most sites in 100% of its evidence and is left out. Ask how its data",
     "copy": "copy repeats a and is not counted again. Ask whether both are fits of the same data, and merge only one",
 }
 

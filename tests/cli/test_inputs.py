@@ -127,6 +127,8 @@ def packed(values):
 DAMAGED = {
     "a.csv": (b"x,y\n1,2\n3\n", "row 3 has 1 columns, the first has 2"),
     "b.csv": (b"x,kind\n1,long\n", "column 'kind' is not a number in observation 0.*--columns"),
+    "f.csv": (b"x,crp\n1,\n2,\n3, \n", "column 'crp' is empty in observations 0 to 2. Leave it out at all sites"),
+    "g.csv": (b"x,crp\n1,\n2,4\n", "column 'crp' is not a number in observation 0"),
     "c.csv": (b"", "is empty"),
     "d.csv": (b"\xff\xfe\x00", "not UTF-8"),
     "a.npy": (b"not an array", "not a readable .npy file"),

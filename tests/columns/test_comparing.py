@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import decbayes as db
+from decbayes.columns.comparing import in_common_units
 
 Real, Categorical = db.columns.Gaussian, db.columns.Categorical
 
@@ -29,6 +30,32 @@ def test_other_units_are_found_and_the_site_is_named(columns, blamed):
     assert f"the centre of {blamed} is" in line
 
 
+@pytest.mark.parametrize("others", [[Real(2500, 810, 1)], [Real(2500, 810, 1), Real(2300, 790, 1)]])
+def test_the_agreed_unit_is_that_of_the_sites_that_share_one(others):
+    litres = [Real(2.4, 0.8, 0.01), Real(2.6, 0.9, 0.01), Real(2.5, 0.7, 0.01)]
+    mixed = sites(*litres, *others)
+    for order in ([*mixed.values()], [*reversed(mixed.values())]):
+        assert db.columns.agree(*order) == db.columns.agree(*({"x": column} for column in litres))
+    lines = db.columns.unlike(mixed)
+    assert len(lines) == len(others)
+    assert all("does not count for the agreed centre and scale" in line for line in lines)
+
+
+def test_nobody_knows_the_unit_if_as_many_sites_have_another():
+    two = sites(Real(2.4, 0.8), Real(2500, 810))
+    (line,) = db.columns.unlike(two)
+    assert "does not count" not in line
+    assert db.columns.agree(*two.values())["x"].scale > 1000
+    four = sites(Real(2.4, 0.8), Real(2500, 810), Real(2.5, 0.8), Real(2400, 790))
+    assert db.columns.agree(*four.values())["x"].scale > 1000
+    assert len(db.columns.unlike(four)) == 1
+
+
+def test_a_site_without_values_has_no_unit():
+    narrow = sites(Real(3, 0.1), Real(3.1, 0.1), db.columns.Missing())
+    assert db.columns.unlike(narrow) == []
+
+
 @pytest.mark.parametrize(
     "columns",
     [
@@ -49,6 +76,7 @@ def test_other_units_are_found_and_the_site_is_named(columns, blamed):
 )
 def test_sites_that_merely_differ_are_not_blamed(columns):
     assert db.columns.unlike(sites(*columns)) == []
+    assert in_common_units(columns) == [*columns]
 
 
 def test_typos_are_found_in_the_site_that_has_them():

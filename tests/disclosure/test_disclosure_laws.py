@@ -114,3 +114,18 @@ def test_the_sums_in_a_file_are_those_of_its_data_and_of_no_others(name):
     if posterior.structure.symmetry and name != "LatentFeatures":
         assert holds_sums_of(model, sent, data, "round")
         assert not holds_sums_of(model, sent, model.joined([other]), "round")
+
+
+@pytest.mark.parametrize("small", [1, 2])
+def test_what_is_said_of_small_components_fits_their_number(small, rng):
+    centres = np.repeat([0.0, 40.0, 80.0][: small + 1], [50, 3, 3][: small + 1])
+    model = db.GaussianMixture(small + 1, 1, variance=1.0, prior_variance=1000.0)
+    rows, kinds = centres[:, None] + rng.normal(size=(len(centres), 1)), np.searchsorted([40.0, 80.0], centres, "right")
+    (remark,) = guarded(model, model.from_assignments(rows, kinds), rows, RULES).remarks
+    what = (
+        "1 component of fewer than 5 persons joins another"
+        if small == 1
+        else "2 components of fewer than 5 persons join"
+    )
+    assert what in remark.what
+    assert not {"it", "It", "one"} & {*remark.advice.replace(",", " ").split()}, "neither of one only, nor of several"

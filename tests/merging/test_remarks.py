@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 from scipy.stats import norm
 from structures import relabel
 
@@ -14,9 +15,17 @@ from decbayes.errors import InvalidFile, MergeWarning
 from decbayes.files import from_bytes, load_note, to_bytes
 from decbayes.merging import _merge
 from decbayes.merging import alignment as aligning
+from decbayes.merging.base.division import Division
 from decbayes.merging.grouping.shared import predictive_gains
 from decbayes.merging.placing import as_labelled
-from decbayes.merging.remarking import COST, data_totals, remarks_on, same_totals, separate, share_gains
+from decbayes.merging.remarking import (
+    COST,
+    data_totals,
+    remarks_on,
+    same_totals,
+    separate,
+    share_gains,
+)
 from decbayes.remarks import from_plain, lines
 
 MODEL = db.GaussianMixture(2, 1, variance=1.0, prior_variance=400.0)
@@ -155,6 +164,34 @@ def test_a_site_in_other_units_is_alone_and_groups_that_share_nothing_are_named(
     assert "site 3" in remark.what
     near = fitted([10.0, 10.0, 90.0, 90.0, 90.0], rng)
     assert "site alone" in kinds([*sites, near], components=3)
+
+
+@pytest.mark.parametrize(("slots", "apart"), [(2, False), (4, True)])
+def test_sites_that_share_nothing_are_side_by_side_only_where_there_are_slots_for_all(slots, apart, rng):
+    sites = [fitted([-10.0, 10.0], rng) for _ in range(3)] + [fitted([-400.0, 700.0], rng)]
+    merged = db.merge(sites, components=slots)
+    true = [-400.0, -10.0, 10.0, 700.0]
+    assert all(np.isclose(true, mean, rtol=0.1).any() for mean in merged.mean("components").ravel()) == apart
+    (remark,) = [remark for remark in merged.remarks if remark.kind == "nothing shared"]
+    assert ("side by side" in remark.advice, "averages them" in remark.advice) == (apart, not apart)
+
+
+@pytest.mark.parametrize("slots", [4, 8])
+def test_features_that_share_nothing_are_averaged_in_as_many_slots_as_there_are(slots, rng):
+    """They are matched one to one, and their fits cannot be wide."""
+    features = (rng.random((4, 12)) < 0.4) * 1.0
+    model = db.LatentFeatures(4, 12, variance=0.04)
+    sites = []
+    for unit in (1.0, 1.0, 10.0):
+        shown = rng.random((60, 4)) < 0.4
+        sites.append(model.fit(unit * (shown @ features + rng.normal(0, 0.2, (60, 12))), rng=rng).posterior)
+    alignment = db.align(sites, components=slots)
+    remarks = db.merging.remarks(alignment)
+    (remark,) = [remark for remark in remarks if remark.kind == "nothing shared"]
+    (coupled,) = alignment.structure.symmetry
+    shared = {*alignment.slots(coupled)[2]} & {*alignment.slots(coupled)[0], *alignment.slots(coupled)[1]}
+    assert ("averages them" in remark.advice) == bool(shared)
+    assert '"wide"' not in " ".join(map(str, remarks))
 
 
 def test_unlike_shares_are_those_that_enumeration_finds():
@@ -415,3 +452,64 @@ def test_warnings_of_topics_are_found_at_once_and_notes_when_somebody_reads_them
         assert pickle.loads(pickle.dumps(merged)).remarks == merged.remarks[:]
         assert len(asked) == 2, "read once, found once"
         asked.clear()
+
+
+def test_a_topic_that_mixes_those_of_others_is_known_to_them():
+    """The last site has two topics of the others fused in one, which its merge divides, and 30% foreign words."""
+    words = np.repeat(np.eye(4)[:, :3], 10, axis=1)
+    structure = db.LatentDirichletAllocation(4, tuple(f"w{n}" for n in range(30))).structure
+    counts = [[60.0 * words[0], 40.0 * words[1]]] * 3 + [[30.0 * words[0] + 40.0 * words[1], 30.0 * words[2]]]
+    sites = [db.Posterior(structure, {"topics": csr_array(np.vstack([*rows, 0.0 * words[2:]]))}) for rows in counts]
+    (coupled,), names = structure.symmetry, np.array([2, 0, 3, 1])
+    shares = [np.eye(4)[[0, 1, 3, 3]]] * 3 + [np.array([[3 / 7, 4 / 7, 0, 0], [0, 0, 1, 0], *np.eye(4)[[3, 3]]])]
+    slots = [names[[0, 1, 3, 3]]] * 3 + [names[[3, 2, 3, 3]]]
+    whole = replace(as_labelled(sites), assignments=tuple({coupled: labels} for labels in slots))
+    divided = replace(whole, divisions={coupled: Division(tuple(shares), words.T / 10.0, names)})
+    merged = [divided.in_slots(site).contribution["topics"].sum(axis=1) for site in range(4)]
+    np.testing.assert_allclose(divided.evidence(coupled), merged)
+    for alignment, said in ((whole, ["nothing shared"]), (divided, [])):
+        for remarks in (db.merging.remarks(alignment), aligning.remarks_in_time(alignment)[1]):
+            assert [remark.kind for remark in remarks if "groups of sites have" in remark.what] == said
+
+
+def test_a_column_that_is_constant_at_one_site_is_named_before_slots(rng):
+    """Its components are flat there, so that none of the others is like them."""
+    centres = np.array([[0.0, 0.0], [6.0, 2.0], [0.0, 8.0]])
+    model = db.GaussianMixture(3, 2, covariance="full", columns=("glucose", "crp"))
+    tables = [centres[rng.integers(3, size=150)] + rng.normal(size=(150, 2)) for _ in range(4)]
+    flat = np.column_stack([tables[3][:, 0], np.ones(150)])
+    usual, constant = [model.fit(table, rng=rng).posterior for table in tables], model.fit(flat, rng=rng).posterior
+    remarks = db.merging.remarks(db.align([*usual, constant], components=3), list("abcde"))
+    kinds_in_order = [remark.kind for remark in remarks if remark.is_warning]
+    assert kinds_in_order.index("constant columns") < kinds_in_order.index("few slots")
+    said = {remark.kind: remark for remark in remarks}
+    assert said["constant columns"].what == "e: Columns with one value in all rows: crp."
+    assert said["few slots"].advice.startswith("First check the sites that are named. Merge with more")
+    everywhere = db.merging.remarks(db.align([constant, constant], components=3))
+    assert "constant columns" not in {remark.kind for remark in everywhere}
+
+
+def test_a_constant_column_that_changes_nothing_is_a_note(rng):
+    columns = {"x": db.columns.Gaussian(0, 10), "falls": db.columns.Poisson(0.05)}
+    model = db.LatentClasses(components=2, columns=columns)
+    tables = [{"x": rng.normal(np.resize([-10.0, 10.0], 80)), "falls": np.resize([0] * 19 + [1], 80)} for _ in range(4)]
+    tables[3]["falls"][:] = 0
+    remarks = db.merge([model.fit(table, rng=rng).posterior for table in tables], components=2).remarks
+    assert [(remark.kind, remark.severity) for remark in remarks] == [("constant columns", "note")]
+
+
+def test_sites_are_checked_before_slots_are_added(rng):
+    """A hidden Markov model has as many slots as states: those of a site that drifts make all slots differ."""
+    model = db.HiddenMarkov(states=2, columns={"x": db.columns.Gaussian(0, 10)})
+
+    def sequences(drift):
+        states = np.repeat(rng.integers(2, size=(20, 6)), 5, axis=1)
+        return [(12.0 * one - 6.0 + drift * np.arange(30) + rng.normal(size=30))[:, None] for one in states]
+
+    sites = [model.fit(sequences(drift), rng=rng).posterior for drift in (0.0, 0.0, 0.0, 0.2)]
+    remarks = [remark for remark in db.merge(sites).remarks if remark.is_warning]
+    assert [remark.kind for remark in remarks][-2:] == ["site disagrees", "few slots"]
+    assert "site 3" in remarks[-2].what
+    assert remarks[-1].advice.startswith("First check the sites that are named.")
+    (alone,) = [remark for remark in db.merge(sites[:3], components=1).remarks if remark.kind == "few slots"]
+    assert "named" not in alone.advice

@@ -214,7 +214,7 @@ def test_what_one_of_unlike_sites_alone_has_found_is_kept_and_named(rng):
     claiming = db.Posterior(held[9].structure, {name: 4.0 * part for name, part in held[9].contribution.items()})
     merged = robust_merge([*held[:9], claiming])
     assert np.flatnonzero(merged.weights[9]).size == 1
-    assert merged.reasons()[9].endswith("the rest claims much evidence and is left out")
+    assert merged.reasons()[9].endswith("of what it reports; the rest is left out")
     like = fitted(KNOWN, [points(rng)[0] for _ in range(9)], rng)
     shard, labels = points(rng)
     shard[labels == 0] = -30.0
@@ -576,6 +576,19 @@ def test_reasons_are_told_in_plain_words(honest, rng):
     disagrees = "counts for 40% of its evidence, because part of it disagrees with the others"
     assert Standing(counts=0.4, agrees=0.5).reason() == disagrees
     assert not Standing(counts=0.4).flagged
+
+
+def test_a_site_left_out_is_first_asked_for_its_units_which_may_be_in_agreed_scales(rng):
+    kind = rng.integers(2, size=60)
+    columns = {"fev": db.columns.Gaussian(2.5, 1.0)}
+    models = db.LatentClasses(components=2, columns=columns), db.GaussianMixture(2, 1)
+    for model in models:
+        litres = [np.where(kind, 3.4, 1.6)[:, None] + rng.normal(0, 0.3, (60, 1)) for _ in range(4)]
+        sites = [model.from_assignments(site, kind) for site in [*litres[:3], 1000 * litres[3]]]
+        (said,) = [one.advice for one in db.merging.robust_merge(sites).remarks() if one.kind == "site hardly counts"]
+        assert said.startswith("Ask how its data were collected: units")
+        assert ("agreed scales" in said) == (model is models[0])
+        assert said.endswith("fit it again with more restarts.")
 
 
 def test_components_of_a_large_site_count_as_long_as_each_moves_the_others_by_about_a_deviation(rng):

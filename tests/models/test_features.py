@@ -206,7 +206,8 @@ def test_interruption_keeps_the_best_state(phase):
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (np.full((4, 10), np.nan), "NaN"),
+        (np.where(np.eye(4, 10), np.nan, 0.0), "NaN"),
+        (np.full((4, 10), np.nan), "Column number 0 is empty"),
         (np.full((4, 10), np.inf), "infinite"),
         (np.zeros((4, 9)), "expects"),
         (np.zeros(10), "expects"),

@@ -217,7 +217,9 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("data", "reason"),
         [
-            ([[1.0, np.nan]], "NaN"),
+            ([[1.0, np.nan], [1.0, 2.0]], "NaN"),
+            ([[1.0, np.nan], [2.0, np.nan]], "Column number 1 is empty. Leave it out at all sites"),
+            ({"b": [np.nan, np.nan], "a": [1.0, 2.0]}, "Column 'b' is empty. Leave it out at all sites"),
             ([[1.0, np.inf]], "infinite"),
             ([[1.0, 2.0, 3.0]], r"expects \(observations, 2\)"),
             ([1.0, 2.0, 3.0], "expects"),
@@ -226,8 +228,9 @@ class TestBadInput:
         ],
     )
     def test_data_the_model_cannot_have_produced(self, data, reason, rng):
+        columns = ("a", "b") if isinstance(data, dict) else ()
         with pytest.raises(InvalidData, match=reason):
-            db.GaussianMixture(components=2, dimension=2, variance=1.0).fit(data, rng=rng)
+            db.GaussianMixture(components=2, dimension=2, variance=1.0, columns=columns).fit(data, rng=rng)
 
     @pytest.mark.parametrize("covariance", ["spherical", "diagonal", "full"])
     def test_a_spread_that_double_precision_cannot_hold(self, covariance, rng):

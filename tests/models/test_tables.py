@@ -322,7 +322,7 @@ def test_values_a_column_cannot_hold_are_refused(rng):
 def test_known_variances_take_no_missing_values(rng):
     for model in (db.GaussianMixture(2, 2, variance=1.0), db.GaussianMixture(2, 2, covariance="full")):
         with pytest.raises(InvalidData, match="NaN"):
-            model.fit([[0.0, np.nan]], rng=rng)
+            model.fit([[0.0, np.nan], [0.0, 1.0]], rng=rng)
 
 
 def test_agreement_of_groupings_is_that_of_scikit_learn(rng):
@@ -400,6 +400,32 @@ def test_columns_without_a_say_are_listed_where_classes_are_shown(rng):
     assert [row["column"] for row in rows] == ["day"]
     one = db.LatentClasses.from_frame(frame, components=1)
     assert not view_of(one.structure).tables(one.fit(frame, rng=rng).posterior)
+
+
+@pytest.mark.parametrize(("wider", "decimals"), [(1, 2), (1000, 2), (1000, 12)])
+def test_a_column_is_not_called_uninformative_if_its_agreed_scale_hides_its_values(wider, decimals, rng):
+    """With litres in a scale agreed on with millilitres, the prior is far wider than all classes."""
+    kind = rng.integers(2, size=120)
+    frame = {
+        "fev": np.round(np.where(kind, 3.4, 2.0) + rng.normal(0, 0.3, 120), decimals),
+        "age": np.where(kind, 70.0, 30.0) + rng.normal(0, 5, 120),
+        "constant": np.full(120, 1.5),
+    }
+    agreed = db.columns.columns_of(frame, {"constant": "real"}, report=lambda line: None)
+    fev = agreed["fev"]
+    agreed["fev"] = replace(fev, centre=fev.centre * (1 + wider) / 2, scale=fev.scale * wider)
+    model = db.LatentClasses(components=2, columns=agreed)
+    posterior = model.from_assignments(db.columns.coded(frame, agreed), kind)
+    assert (model.separation(posterior)[-1]["column"] == "fev") == (wider > 1), "the gain alone would blame the column"
+    tables = {title.partition(":")[2]: rows for title, rows in view_of(posterior.structure).tables(posterior).items()}
+    assert [row["column"] for row in tables.pop(" fit without them (--columns)")] == ["constant"]
+    if wider == 1:
+        assert not tables
+        return
+    ((row,),) = tables.values()
+    assert row["column"] == "fev"
+    assert row["deviation"] == pytest.approx(np.std(frame["fev"]), rel=1e-3)
+    assert row["agreed scale"] == 1000 * fev.scale
 
 
 def test_classes_start_as_often_as_other_mixtures(rng):

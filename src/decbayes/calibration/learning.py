@@ -72,6 +72,18 @@ def reliability(
     return learned(worlds_of(in_common_terms(setting)), matches)
 
 
+def why_unknown(alignment: Alignment) -> str:
+    """Why no simulation can say how likely matches are right; empty if one may, however long it takes."""
+    setting = Setting(alignment)
+    try:
+        check_setting(setting)
+        worlds = worlds_of(in_common_terms(setting))
+        checked_certainty(worlds.setting, worlds.rng())
+    except NotCalibrated as error:
+        return str(error)
+    return ""
+
+
 @lru_cache(maxsize=16)
 def learned(worlds: Worlds, wanted: int) -> Reliability:
     setting = worlds.setting

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from typing import TypeVar
 
 import numpy as np
 
@@ -22,6 +23,8 @@ USUAL = 3.0
 ALIKE = 0.85
 # Shorter categories are codes: "AB" is not "BA".
 SHORTEST = 4
+
+Site = TypeVar("Site", str, int)
 
 
 def unlike(sites: Mapping[str, Mapping[str, Column]]) -> list[str]:
@@ -53,19 +56,36 @@ def other_kinds(name: str, sites: Mapping[str, Column]) -> Iterator[str]:
 
 
 def other_units(name: str, sites: Mapping[str, Column]) -> Iterator[str]:
-    """The site that is most unlike all others, if any."""
-    units = {site: column.zero_and_unit for site, column in sites.items() if column.factor == "real"}
-    apart = []
-    for site, (centre, scale) in units.items() if len(units) > 1 else ():
-        middle, usual, spread = among([unit for other, unit in units.items() if other != site])
-        if abs(centre - middle) > USUAL * spread and in_other_units(centre, scale, middle, usual):
-            apart.append((max(scale / usual, usual / scale), site, centre, scale, middle, usual))
-    if apart:
-        _, site, centre, scale, middle, usual = max(apart)
+    """The sites whose units seem to be other than those of most, or of the only other one."""
+    found, few = apart(sites)
+    for site, (centre, scale, middle, usual) in found.items():
         yield (
             f"Column '{name}': the centre of {site} is {centre:.3g} and its scale {scale:.3g}; for the others they "
             f"are {middle:.3g} and {usual:.3g}. Does {site} use other units, or a code such as 999 for missing values?"
+            f"{' It does not count for the agreed centre and scale.' if few else ''}"
         )
+
+
+def in_common_units(columns: Sequence[Column]) -> list[Column]:
+    """A column as the sites have it, without sites whose units seem to be other than those of most."""
+    found, few = apart(dict(enumerate(columns)))
+    return [column for place, column in enumerate(columns) if not few or place not in found]
+
+
+def apart(sites: Mapping[Site, Column]) -> tuple[dict[Site, tuple[float, float, float, float]], bool]:
+    """The sites unlike all others: centre and scale, and the medians of the others'; and whether most sites are alike.
+
+    If not, as with two sites, nobody knows which of them are right: then only the most unlike one is returned.
+    """
+    real = {site: column for site, column in sites.items() if column.factor == "real" and column.kind != Missing.kind}
+    units, found = {site: column.zero_and_unit for site, column in real.items()}, {}
+    for site, (centre, scale) in units.items() if len(units) > 1 else ():
+        middle, usual, spread = among([unit for other, unit in units.items() if other != site])
+        if abs(centre - middle) > USUAL * spread and in_other_units(centre, scale, middle, usual):
+            found[site] = centre, scale, middle, usual
+    few = 2 * len(found) < len(units)
+    ranked = sorted(found, key=lambda site: (abs(np.log(found[site][1] / found[site][3])), site))
+    return (found if few else {site: found[site] for site in ranked[-1:]}), few
 
 
 def among(units: Sequence[tuple[float, float]]) -> tuple[float, float, float]:

@@ -255,7 +255,8 @@ def agree(*sites: Columns) -> dict[str, Column]:
     """The common columns of several sites: all categories that any has, and one unit for each real column.
 
     `sites` are what `columns_of` finds in the data of each: names, categories, and three rounded numbers for each real
-    column. Nothing else has to leave a site.
+    column. Nothing else has to leave a site. Sites that seem to use another unit than most do not count for the unit of
+    that column; `unlike` names them.
 
     >>> north = db.columns.columns_of({"ward": ["a", "b"], "age": [20.5, 30.5]})
     >>> south = db.columns.columns_of({"ward": ["b", "c"], "age": [40.5, 70.5]})
@@ -277,7 +278,9 @@ def agreed_column(name: str, columns: Sequence[Column]) -> Column:
             f"Column '{name}' is {' at one site and '.join(kinds)} at another; state one when the table is read: "
             f"--kinds {quote(f'{name}={kinds[0]}')}, for example."
         )
-    return type(columns[0]).agreed(columns)
+    from decbayes.columns.comparing import in_common_units  # most commands agree on nothing
+
+    return type(columns[0]).agreed(in_common_units(columns))
 
 
 def plain(columns: Columns) -> list[list[Any]]:

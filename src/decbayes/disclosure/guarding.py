@@ -25,8 +25,8 @@ NEARLY = 1e-6
 # sample of this many.
 COSTLY, MOST_ROWS = 0.05, 2000
 CHANGED = "Changed by the disclosure rules"
-JOINED = "The component that took it in is wider and further off than it should be, and the rare one is not shown."
-MISSING = "It is not shown, although some persons have it."
+JOINED = "Components that took others in are wider and further off than they should be, and rare ones are not shown."
+MISSING = "What is left out is not shown, although some persons have it."
 
 
 @dataclass(frozen=True)

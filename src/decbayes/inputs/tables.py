@@ -222,12 +222,18 @@ def same_width(rows: list[list[str]], width: int, before: int = 0) -> list[list[
     return rows
 
 
+WITHOUT_VALUES = "Leave it out at all sites (--columns), or fit a model that takes missing values, such as classes."
+
+
 def numbers(cells: list[list[str]], names: Sequence[str], before: int = 0) -> Any:
     try:
         return np.array(cells, dtype=np.float64)
     except ValueError:
         row, column = next((i, j) for i, line in enumerate(cells) for j, cell in enumerate(line) if not is_number(cell))
         where = f"'{names[column]}'" if names else f"number {column}"
+        if not any(line[column].strip() for line in cells):
+            rows = f"{before} to {before + len(cells) - 1}"
+            raise InvalidData(f"column {where} is empty in observations {rows}. {WITHOUT_VALUES}") from None
         raise InvalidData(
             f"column {where} is not a number in observation {before + row}. Fill in missing values, or choose the "
             "columns to use (--columns)."

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
+from types import MappingProxyType
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -12,7 +13,7 @@ from decbayes.merging.base.components import LEAST_EVIDENCE, group_evidence, gro
 from decbayes.merging.base.problem import Decided
 from decbayes.merging.grouping.shared import LEAST_PER_PARAMETER, Shared
 from decbayes.posterior import Posterior
-from decbayes.remarks import MOST_NAMED, RULES, Remark, listed, ordered
+from decbayes.remarks import CONSTANT, FEW_SLOTS, MOST_NAMED, OF_SITES, RULES, Remark, listed, ordered
 from decbayes.structure import CoupledSet, Structure
 
 # A site stands alone if more than this share of its evidence is in slots that no other site supports.
@@ -58,22 +59,29 @@ def remarks_on(
     shared: Mapping[CoupledSet, Shared],
     names: Sequence[str],
     decided: Decided = "given",
+    divided: Mapping[CoupledSet, Array] = MappingProxyType({}),
 ) -> tuple[Remark, ...]:
-    """All remarks, warnings first; `names` are those of the sites, `decided` is as in an alignment."""
+    """All remarks, warnings first.
+
+    `names` are those of the sites, `decided` is as in an alignment, and `divided` is the sites' evidence in slots, of
+    sets whose mixed components are divided.
+    """
     remarks = [*of_posteriors(posteriors, names)]
+    before = len(remarks)
     for coupled, of_set in shared.items():
         if are_budgets(structure):
-            remarks += separate(of_set.evidence, names)
+            remarks += separate(divided.get(coupled, of_set.evidence), names)
             remarks += without_common_words(posteriors, coupled, names)
         else:  # first: a site in other units also makes components differ
-            remarks += separate(of_set.parts.evidence, names, of_set.parts.alike)
+            remarks += separate(of_set.parts.evidence, names, of_set.parts.alike, of_set.evidence)
         remarks += few_slots(structure, coupled, of_set, decided)
         remarks += unlike_shares(structure, coupled, of_set)
         remarks += near_duplicates(of_set)
         if decided != "rounds":
             found = found_by_sites(posteriors, coupled)
-            remarks += small_sites(of_set, found, discrete(structure, coupled), unit_of(structure, coupled))
-    return ordered(remarks)
+            remarks += small_sites(of_set, found, classes(structure, coupled), unit_of(structure, coupled))
+    unlike = any(remark.is_warning and remark.kind in (*OF_SITES, FEW_SLOTS) for remark in remarks[before:])
+    return ordered([*constant_columns(posteriors, names, unlike), *remarks])
 
 
 def of_posteriors(posteriors: Sequence[Posterior], names: Sequence[str]) -> Iterator[Remark]:
@@ -85,16 +93,12 @@ def of_posteriors(posteriors: Sequence[Posterior], names: Sequence[str]) -> Iter
 
 def warnings_of_topics(
     posteriors: Sequence[Posterior],
-    slots: Sequence[Indices],
-    count: int,
+    evidence: Array,
     coupled: CoupledSet,
     names: Sequence[str] | None = None,
 ) -> tuple[Remark, ...]:
-    """The warnings for components that are budgets of counts: they need only sums of evidence."""
+    """The warnings for components that are budgets of counts, from the sites' evidence in slots."""
     names = names or site_names(len(posteriors))
-    evidence = np.zeros((len(posteriors), count))
-    for row, posterior, labels in zip(evidence, posteriors, slots, strict=True):
-        np.add.at(row, labels, group_evidence(posterior, coupled.factors))
     remarks = [
         *of_posteriors(posteriors, names),
         *separate(evidence, names),
@@ -132,7 +136,7 @@ def few_slots(structure: Structure, coupled: CoupledSet, shared: Shared, decided
     count, would = len(shared.split), "" if serious and weighed else "would "
     more = f"with more than {count} slot{'' if count == 1 else 's'} the merge {would}{meaning}"
     yield Remark(
-        "few slots",
+        FEW_SLOTS,
         f"Slot{'s' if several else ''} {slots} hold{'' if several else 's'} components that differ: {more}.",
         MORE_SLOTS[decided],
         f"Estimated gain of splitting {'them' if several else 'it'}: {gain:.2g} nats per observation."
@@ -158,9 +162,10 @@ def found_by_sites(posteriors: Sequence[Posterior], coupled: CoupledSet) -> Indi
     return np.array([(group_evidence(one, coupled.factors) >= LEAST_EVIDENCE).sum() for one in posteriors])
 
 
-def discrete(structure: Structure, coupled: CoupledSet) -> bool:
-    """Whether components have binary or categorical columns."""
-    return any(structure.families[name].categorical for name in coupled.factors)
+def classes(structure: Structure, coupled: CoupledSet) -> bool:
+    """Whether components are those of a mixture and have binary or categorical columns: its fits may be "wide"."""
+    discrete = any(structure.families[name].categorical for name in coupled.factors)
+    return discrete and bool(weight_factors(structure, coupled))
 
 
 def unit_of(structure: Structure, coupled: CoupledSet) -> str:
@@ -196,17 +201,24 @@ def small_sites(shared: Shared, components: Indices, classes: bool, unit: str) -
     )
 
 
-def separate(evidence: Array, names: Sequence[str], alike: Array | None = None) -> Iterator[Remark]:
-    """Sites with most of their evidence in unshared slots, or groups of sites that share none at all."""
+def separate(
+    evidence: Array, names: Sequence[str], alike: Array | None = None, slots: Array | None = None
+) -> Iterator[Remark]:
+    """Sites with most of their evidence in unshared slots, or groups of sites that share none at all.
+
+    `slots` is the evidence in each slot, if that of slots with different components is apart in `evidence`.
+    """
     groups, alone = estranged(evidence, alike)
     if len(groups) > 1:
         texts = sorted(
             (listed([names[site] for site in group]) for group in groups), key=lambda text: (-len(text), text)
         )
+        averaged = slots is not None and len(estranged(slots)[0]) < len(groups)
+        merge = "averages them in common slots" if averaged else "only puts them side by side"
         yield Remark(
             "nothing shared",
             f"{len(groups)} groups of sites have no component in common: {'; '.join(texts[:MOST_NAMED])}.",
-            "The merge only puts them side by side. Check that all sites use the same units, columns and coding.",
+            f"The merge {merge}. Check that all sites use the same units, columns and coding.",
         )
     elif alone:
         which = [f"{names[site]} ({share:.0%})" for site, share in alone.items()]
@@ -334,15 +346,30 @@ def of_sites(posteriors: Sequence[Posterior], names: Sequence[str]) -> Iterator[
 
     Changes at many sites are a warning even if they matter little at each of them: they all go in one direction.
     """
-    by_text: dict[Remark, list[str]] = {}
-    for name, posterior in zip(names, posteriors, strict=True):
-        for remark in posterior.remarks:
-            if remark.is_warning or remark.kind == RULES:
-                by_text.setdefault(remark, []).append(name)
-    for remark, sites in by_text.items():
+    for remark, sites in said_by(posteriors, names).items():
+        if not (remark.is_warning or remark.kind == RULES):
+            continue
         serious = remark.is_warning or len(sites) >= MANY * len(names)
         what = f"{listed(sites)}: {remark.what}"
         yield Remark(remark.kind, what, remark.advice, remark.rests_on, "warning" if serious else "note")
+
+
+def constant_columns(posteriors: Sequence[Posterior], names: Sequence[str], unlike: bool) -> Iterator[Remark]:
+    """Columns that are constant at some sites only: a warning if there are components that differ."""
+    why = "This may be why components differ: leave the columns out at all sites, or leave these sites out."
+    for remark, sites in said_by(posteriors, names).items():
+        if remark.kind == CONSTANT and len(sites) < len(names):
+            what, advice = f"{listed(sites)}: {remark.what}", why if unlike else remark.advice
+            yield Remark(CONSTANT, what, advice, severity="warning" if unlike else "note")
+
+
+def said_by(posteriors: Sequence[Posterior], names: Sequence[str]) -> dict[Remark, list[str]]:
+    """What posteriors say of their own data, with the names of the sites that say it."""
+    by_text: dict[Remark, list[str]] = {}
+    for name, posterior in zip(names, posteriors, strict=True):
+        for remark in posterior.remarks:
+            by_text.setdefault(remark, []).append(name)
+    return by_text
 
 
 def same_data(posteriors: Sequence[Posterior], names: Sequence[str]) -> Iterator[Remark]:

@@ -6,7 +6,7 @@ import numpy as np
 
 from decbayes.merging.reading import DISSENT
 from decbayes.merging.remarking import remarks_on
-from decbayes.remarks import NOT_COMPARED, Remark, ordered, with_measured_distance
+from decbayes.remarks import NOT_COMPARED, Remark, sites_first, with_measured_distance
 from decbayes.structure import CoupledSet
 from decbayes.views import Findings
 from decbayes.views.comparison import changes_in
@@ -56,14 +56,16 @@ def remarks(findings: Findings) -> tuple[Remark, ...]:
     noticed += [remark for remark in advice if remark.kind not in (DISSENT, NOT_COMPARED)]
     kinds = (single_site_remarks, difference_remarks, match_remarks, small_component_remarks)
     noticed += [remark for coupled in findings.sets for kind in kinds for remark in kind(findings, coupled)]
-    return ordered(with_measured_distance([*noticed, *lineage_remarks(findings)]))
+    return sites_first(with_measured_distance([*noticed, *lineage_remarks(findings)]))
 
 
 def merge_remarks(findings: Findings) -> tuple[Remark, ...]:
     """The remarks that the merge itself carries, and the promise to persons if releases are private."""
     alignment = findings.alignment
     promises = (remark for posterior in alignment.posteriors for remark in posterior.remarks if remark.kind == PROMISE)
-    usual = remarks_on(alignment.posteriors, alignment.structure, findings.shared, findings.names, alignment.decided)
+    divided = {coupled: alignment.evidence(coupled) for coupled in alignment.divisions}
+    sites = alignment.posteriors
+    usual = remarks_on(sites, alignment.structure, findings.shared, findings.names, alignment.decided, divided)
     return (*promises, *usual)
 
 
@@ -120,15 +122,16 @@ def match_remarks(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
         yield Remark(
             "matches",
             f"Whether all {plural(findings.view.noun, 2)} were matched correctly is not known.",
-            "decbayes report --confidence estimates how likely that is, by simulating such sites.",
+            "Simulations cannot tell: compare them site by site, under “Which sites have it”."
+            if findings.why_unknown
+            else "decbayes report --confidence estimates how likely that is, by simulating such sites.",
             severity="note",
         )
     elif sureness.expected_wrong is not None and sureness.expected_wrong >= SOME_WRONG:
-        expected = round(sureness.expected_wrong)
+        expected, several = number(round(sureness.expected_wrong, 1)), plural(findings.view.noun, 2)
         yield Remark(
             "wrong matches",
-            f"About {expected} of {number(matched)} {plural(findings.view.noun, 2)} that sites found "
-            f"{'is' if expected == 1 else 'are'} expected to be matched with the wrong ones.",
+            f"About {expected} of {number(matched)} matches of {several} are expected to be wrong.",
             "A round (refine) resolves most doubtful matches.",
             f"{calls[:1].upper()}{calls[1:]}." if close else "",
             severity="warning" if sureness.expected_wrong > 0.1 * matched else "note",

@@ -9,7 +9,7 @@ import numpy as np
 from decbayes.columns import YesNo
 from decbayes.errors import InvalidData
 from decbayes.models.tables.latent_classes import LatentClasses
-from decbayes.models.tables.profiles import profile_rows
+from decbayes.models.tables.profiles import narrow_columns, profile_rows
 from decbayes.posterior import Posterior
 from decbayes.views.values import Interval, Matrix, Part, Profile, Row, Shape, Shares, Trace
 from decbayes.views.view import LEVEL, TOP, View, interval_of
@@ -62,14 +62,19 @@ class ClassView(View):
         return values[""] if "" in values else Shares(values)
 
     def tables(self, posterior: Posterior) -> Mapping[str, Sequence[Row]]:
-        """Columns that cost more than they reveal about the class."""
-        rows = self.model.separation(posterior) if isinstance(self.model, LatentClasses) else []
-        uninformative = [row for row in rows if row["gain"] < LEAST_GAIN]
-        return (
-            {"columns that do not distinguish classes: fit without them (--columns)": uninformative}
-            if uninformative
-            else {}
-        )
+        """Columns that cost more than they reveal about the class, apart from those that do not fit their scale."""
+        if not isinstance(self.model, LatentClasses):
+            return {}
+        narrow = narrow_columns(self.model.columns, self.model.emissions, posterior)
+        fitting = {*self.model.columns} - {row["column"] for row in narrow}
+        rows = [row for row in self.model.separation(posterior) if row["gain"] < LEAST_GAIN]
+        tables: dict[str, Sequence[Row]] = {
+            "columns that do not distinguish classes: fit without them (--columns)": [
+                row for row in rows if row["column"] in fitting
+            ],
+            "columns whose agreed scale does not fit their values: agree on columns again, and fit again": narrow,
+        }
+        return {title: listed for title, listed in tables.items() if listed}
 
     def weights(self, posterior: Posterior, count: int) -> Sequence[float | None]:
         """How frequent each class is."""

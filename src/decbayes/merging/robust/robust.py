@@ -42,6 +42,8 @@ ASK = (
     "Ask how its data were collected: units, coding, period. It may also be right, or have seen something else. "
     "Rounds (refine) count it again, unless its files are left out of them."
 )
+AGREED = "If its units are wrong, its values may be in the agreed scales: agree on columns without it, and fit again."
+RESTART = "If nothing is wrong with its data, fit it again with more restarts."
 COPIED = "Ask whether both are fits of the same data, and merge only one of them."
 LESS = "Compare that part of its data with the others'."
 LARGE = "If you trust these data, merge without `robust`: then all of them count."
@@ -134,7 +136,7 @@ class Standing:
         if self.is_out:
             return f"disagrees clearly with most sites in {self.against:.0%} of its evidence and is left out"
         if self.disagrees:
-            rest = "agrees and counts" if self.counts > self.against else "claims much evidence and is left out"
+            rest = "agrees and counts" if self.counts > self.against else "is left out"
             return f"is the only one to have found {self.against:.0%} of what it reports; the rest {rest}"
         if self.alone > ALONE:
             return f"is the only one to have found {self.alone:.0%} of what it reports"
@@ -247,7 +249,9 @@ class RobustMerge:
     @property
     def _ask(self) -> str:
         """What to do about a site that is left out; only fits of components depend on where they start."""
-        return f"Fit it again with more restarts. {ASK}" if self.alignment.structure.symmetry else ASK
+        structure = self.alignment.structure
+        texts = {ASK: True, AGREED: structure.symmetry and "columns" in structure.model, RESTART: structure.symmetry}
+        return " ".join(text for text, holds in texts.items() if holds)
 
     def _of_slots(self, sites: Sequence[str]) -> Iterator[Remark]:
         thin = [f"slot {slot}: {listed([sites[site] for site in few])}" for slot, few in self.thin_slots().items()]

@@ -54,6 +54,13 @@ def as_points(data: Any, dimension: int, *, unseen: bool = False, columns: Seque
         raise InvalidData(f"Observations have shape {points.shape}; the model expects (observations, {dimension}).")
     wrong = np.concatenate([span.start + unusable(points[span], unseen) for span in spans(len(points))])
     if len(wrong):
+        empty = np.isnan(points).all(axis=0)
+        if empty.any() and not unseen:
+            from decbayes.inputs.tables import WITHOUT_VALUES  # only for this error
+
+            first = int(empty.argmax())
+            where = f"'{columns[first]}'" if columns else f"number {first}"
+            raise InvalidData(f"Column {where} is empty. {WITHOUT_VALUES}")
         raise InvalidData(
             f"{len(wrong)} of {len(points)} observations hold NaN or infinite values ({LARGEST:g} counts as infinite), "
             f"first number {wrong[0]}. Leave them out or fill them in."

@@ -10,7 +10,7 @@ from decbayes.errors import printable
 from decbayes.families import Array
 from decbayes.models.core.points import missing_codes
 from decbayes.models.likelihoods.point_pass import PointBlocks
-from decbayes.remarks import Remark, listed
+from decbayes.remarks import CONSTANT, Remark, listed
 
 # Columns with a larger correlation say the same, if it is above the second in each group of neighbours.
 ALIKE, AMONG_NEIGHBOURS = 0.999, 0.9
@@ -55,7 +55,7 @@ def column_remarks(
         )  # fmt: skip
     if constant:
         what = f"Columns with one value in all rows: {listed([names[place] for place in constant])}."
-        remarks.append(Remark("constant columns", what, "Leave them out, unless they vary at other sites.", "", "note"))
+        remarks.append(Remark(CONSTANT, what, "Leave them out, unless they vary at other sites.", "", "note"))
     return tuple(remarks)
 
 

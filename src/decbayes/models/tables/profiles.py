@@ -10,8 +10,10 @@ from decbayes.base.arguments import check_level
 from decbayes.columns import Column, decoded
 from decbayes.columns.frames import Columns
 from decbayes.families import Array, dense
+from decbayes.families.matrices import split
 from decbayes.models.likelihoods.columnwise import Columnwise
 from decbayes.models.likelihoods.emissions import Emissions, Part
+from decbayes.models.likelihoods.real import DiagonalCovariance
 from decbayes.posterior import Posterior
 
 Row = dict[str, Any]
@@ -20,6 +22,10 @@ Row = dict[str, Any]
 STANDING_OUT = 3
 # A component with fewer observations is empty.
 LEAST_EVIDENCE, NO_DATA = 0.5, ("no data",)
+# Values that vary by less than this part of the agreed scale do not fit it: by default the prior variance then weighs
+# as much as 240 observations of a component. Sites that differ, by age or year, vary by more. Smaller variances than
+# LEAST_VARIANCE, in squared agreed scales, are rounding.
+TINY, LEAST_VARIANCE = 0.05, 1e-12
 
 
 def column_likelihood(part: Part) -> Columnwise:
@@ -120,6 +126,26 @@ def separation(columns: Columns, emissions: Emissions, posterior: Posterior) -> 
             gain = float(apart - (family.log_partition(together) - least))
             rows.append({"column": names[place], "gain": gain, "probability": float(expit(gain))})
     return sorted(rows, key=lambda row: -row["gain"])
+
+
+def narrow_columns(columns: Columns, emissions: Emissions, posterior: Posterior) -> list[Row]:
+    """The real columns whose values vary, but over a tiny part of the agreed scale.
+
+    The prior then expects far wider components, and hides what the column tells about them.
+    """
+    names, rows = list(columns), []
+    for part in emissions.parts:
+        if not isinstance(part.likelihood, DiagonalCovariance):
+            continue
+        half, squares, sums, _ = split(dense(posterior.contribution[part.name]).sum(axis=0), 4)
+        count, rounding = np.maximum(2.0 * half, LEAST_EVIDENCE), part.likelihood.rounding
+        variance = -2.0 * squares / count - (sums / count) ** 2 - rounding
+        # The values of constant columns vary by no more than rounding: of values, or of sums.
+        for within in np.flatnonzero((variance > np.maximum(rounding, LEAST_VARIANCE)) & (variance < TINY**2)):
+            name = names[part.places[within]]
+            scale = columns[name].zero_and_unit[1]
+            rows.append({"column": name, "deviation": float(np.sqrt(variance[within])) * scale, "agreed scale": scale})
+    return rows
 
 
 @dataclass(frozen=True)
