@@ -259,7 +259,7 @@ def print_parties(parties: Parties, names: list[str]) -> None:
     share = f"{parties.share:.0%} of all evidence"
     output().print(f"groups: the largest {parties.largest} of {len(names)} sites have {share}.")
     change = f"parameters move by up to {parties.change:,.1f} deviations"
-    output().print(f"Without a site or a group that was tried, {change}.")
+    output().print(f"Without a site or a tried group, {change}.")
     for remark in parties.remarks(names):
         output().print(plain(str(remark)))
 
