@@ -225,7 +225,7 @@ def test_after_rounds_sites_are_tested_but_not_shown_one_by_one(run, clinics):
         given = " ".join(f"{other}.posterior" for other in others.split())
         run(f"refine {name}.csv --own {name}.posterior --others {given} -o {name}1.posterior")
     status, shown, _ = run("merge a1.posterior b1.posterior c1.posterior --explain -o m.posterior")
-    assert (status, "do sites differ?" in shown, "or any by itself: p = " in shown) == (0, True, True)
+    assert (status, "do sites differ?" in shown, "or any by itself: p " in shown) == (0, True, True)
     run("report a1.posterior b1.posterior c1.posterior -o rounds.html")
     first, rounds = ((clinics / f"{name}.html").read_text() for name in ("first", "rounds"))
     assert ("for each site alone" in first, "I² is the share" in first) == (True, True)

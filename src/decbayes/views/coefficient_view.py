@@ -118,8 +118,10 @@ class CoefficientView(View):
             yield Remark(
                 "units",
                 f"{where} seems to have {column} in another unit (about {digits(times)} times).",
-                "Compare the numbers; a single site in another unit decides the merged value.",
+                "Compare the numbers. Convert them, or leave this file out: one such site decides the merged value.",
             )
+        if not self.model.varying:  # where sites may differ, nobody disagrees
+            yield from super().advice(alignment, names)
         yield from self._one_broadcast(alignment)
         yield from self._few_to_vary(alignment)
         yield from self._of_one_site(alignment)
@@ -156,7 +158,7 @@ class CoefficientView(View):
         yield Remark(
             NOT_COMPARED,
             f"Not tested: whether sites differ by more than chance. {why[0].upper()}{why[1:]}",
-            "After a round (refine) they are." if later else "",
+            "After a round (refine) it is tested." if later else "",
             severity="note",
         )
 
