@@ -70,6 +70,22 @@ def clusters(covariance, apart, sites, rows, between=0.0):
     return drawn
 
 
+def with_gaps(drawn, share):
+    """The same sites, with this share of all values missing completely at random."""
+
+    def incomplete(rng):
+        model, shards = drawn(rng)
+        if isinstance(model, db.HiddenMarkov):
+            return model, [[without(sequence, share, rng) for sequence in shard] for shard in shards]
+        return model, [without(shard, share, rng) for shard in shards]
+
+    return incomplete
+
+
+def without(points, share, rng):
+    return np.where(rng.random(points.shape) < share, np.nan, points)
+
+
 def classes(apart, sites, rows, between=0.0):
     """Three classes of eight yes/no columns with probabilities 0.5 ± `apart`; `between` is in their deviations."""
 
@@ -83,6 +99,23 @@ def classes(apart, sites, rows, between=0.0):
         of_sites = np.clip(shares + steps, 0.02, 0.98)
         pairs = zip(of_sites, labels, strict=True)
         return model, [(rng.random((rows, 8)) < site[label]).astype(float) for site, label in pairs]
+
+    return drawn
+
+
+def mixed(sites, rows, between=0.0):
+    """Three classes of two real columns, a count and two yes/no columns; `between` is of the real ones."""
+    means, counts = np.array([[0.0, 0.0], [2.5, 0.8], [1.9, 4.2]]), np.array([1.0, 5.0, 2.0])
+    shares = np.array([[0.1, 0.5], [0.6, 0.3], [0.4, 0.7]])
+
+    def drawn(rng):
+        kinds = {"a": "real", "b": "real", "c": "count", "d": "yes/no", "e": "yes/no"}
+        shards = []
+        for _ in range(sites):
+            label = rng.choice(3, size=rows, p=[0.4, 0.3, 0.3])
+            real = (means + between * rng.normal(size=means.shape))[label] + rng.normal(size=(rows, 2))
+            shards.append(np.column_stack([real, rng.poisson(counts[label]), rng.random((rows, 2)) < shares[label]]))
+        return db.LatentClasses(3, columns=kinds), shards
 
     return drawn
 
@@ -176,7 +209,14 @@ SAME = {
     "full, overlapping, 5 × 100": clusters("full", 2.5, 5, 100),
     "latent classes, 10 × 100": classes(0.3, 10, 100),
     "latent classes, 20 × 40": classes(0.4, 20, 40),
+    "latent classes, 10 × 100, 20 % missing": with_gaps(classes(0.4, 10, 100), 0.2),
+    "latent classes, 4 × 150, 30 % missing": with_gaps(classes(0.4, 4, 150), 0.3),
+    "latent classes, 6 × 100, 50 % missing": with_gaps(classes(0.4, 6, 100), 0.5),
+    "mixed columns, 4 × 150": mixed(4, 150),
+    "mixed columns, 4 × 150, 30 % missing": with_gaps(mixed(4, 150), 0.3),
+    "mixed columns, 8 × 100, 50 % missing": with_gaps(mixed(8, 100), 0.5),
     "hidden Markov, 8 × 3 sequences of 20": states(3.0, 8, 3, 20),
+    "hidden Markov, 8 × 3 sequences of 20, 30 % missing": with_gaps(states(3.0, 8, 3, 20), 0.3),
     "hidden Markov, overlapping, 8 × 3 sequences of 20": states(1.5, 8, 3, 20),
     "wine, three random parts, diagonal": real_clusters("wine", "diagonal", 3),
     "wine, three random parts, full": real_clusters("wine", "full", 3),
@@ -208,6 +248,7 @@ DIFFERENT = {
     "diagonal, overlapping, 5 × 300, differing": clusters("diagonal", 2.5, 5, 300, 0.5),
     "full, apart, 10 × 100, differing": clusters("full", 6.0, 10, 100, 0.5),
     "latent classes, 10 × 100, differing": classes(0.3, 10, 100, 0.5),
+    "mixed columns, 4 × 150, 30 % missing, differing": with_gaps(mixed(4, 150, 0.5), 0.3),
     "hidden Markov, 8 × 3 sequences of 20, differing": states(3.0, 8, 3, 20, 0.5),
     "linear regression, 10 × 40, differing": regression("linear", 10, 40, 0.5),
     "logistic regression, 10 × 60, differing": regression("logistic", 10, 60, 0.5),

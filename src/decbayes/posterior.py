@@ -36,7 +36,7 @@ JOINT = "approximate, for all parameters jointly"
 # A kind of remark, and the `uncertainty` that goes with it: intervals would not hold, so there are none.
 NO_INTERVALS, UNKNOWN = "no intervals", "not known: use the means only"
 # Intervals that cover far less than stated after one broadcast of many sites.
-PRECISION, NARROW = "precision", "too narrow to be used until refined and calibrated"
+PRECISION, NARROW = "precision", "too narrow to be used until calibrated"
 
 
 class Interval(NamedTuple):

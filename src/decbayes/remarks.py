@@ -26,7 +26,7 @@ OF_VALUES = ("missing-value codes", "other values")
 # Kinds of remarks that name sites which may be wrong, and that advise on slots: these come last, since such sites also
 # make components differ.
 OF_SITES = ("site disagrees", "nothing shared", "site alone", "stands out", CONSTANT)
-FEW_SLOTS = "few slots"
+FEW_SLOTS, DIFFER = "few slots", "sites differ"
 OF_SLOTS = (FEW_SLOTS, "unlike shares", "small sites", "duplicate slots")
 SITES_FIRST = "First check the sites that are named."
 # Changes by disclosure rules that are shown of one site.
@@ -107,12 +107,12 @@ def ordered(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
 
 
 def sites_first(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
-    """The remarks on a merge in their order; who is told to check sites is not sent to more slots before that."""
+    """The remarks on a merge in their order; if some name sites, other advice comes after."""
     given = ordered(remarks)
     if not any(remark.is_warning and remark.kind in OF_SITES for remark in given):
         return given
     return tuple(
-        replace(remark, advice=f"{SITES_FIRST} {remark.advice}") if remark.kind == FEW_SLOTS else remark
+        replace(remark, advice=f"{SITES_FIRST} {remark.advice}") if remark.kind in (FEW_SLOTS, DIFFER) else remark
         for remark in given
     )
 

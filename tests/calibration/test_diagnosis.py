@@ -112,3 +112,12 @@ def test_models_that_cannot_say_refuse_in_one_line(rng):
     model = db.LatentFeatures(2, 3)
     with pytest.raises(NotCalibrated, match="does not say how probable data are"):
         db.checking.diagnose(model, [np.zeros((4, 3))], db.Posterior.of_prior(model.structure))
+
+
+def test_the_data_of_some_sites_judge_no_merge(rng):
+    model = db.GaussianMixture(1, 1, variance=1.0)
+    shards = [rng.normal(size=(20, 1)), rng.normal(size=(25, 1))]
+    merged = db.merge([model.fit(shard, rng=rng).posterior for shard in shards])
+    assert db.checking.diagnose(model, iter(shards), merged).close
+    with pytest.raises(NotCalibrated, match=r"holds 45 observations, these parts 20 \(shard 0 20\)"):
+        db.checking.diagnose(model, shards[:1], merged)

@@ -113,3 +113,28 @@ def test_topics_are_not_calibrated_through_files(run, sites):
     status, _, errors = run("calibrate t.posterior a.csv -o a.information")
     assert status > 0
     assert "calibrated by refitting" in errors
+
+
+def test_a_site_too_small_for_its_part_is_told_what_works_in_one_unit(run, tmp_path):
+    """Three states of one column have 24 numbers: 21 persons are too few. The merge of the others is calibrated."""
+    rng, steps = np.random.default_rng(0), 6
+    for name, count in (("a", 40), ("b", 30), ("c", 21)):
+        levels = np.repeat(rng.choice([-9.0, 0.0, 9.0], size=(count, 2)), steps // 2, axis=1)
+        rows = [f"{who},{value:.3f}" for who, row in enumerate(rng.normal(levels)) for value in row]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["who,x", *rows]))
+        options = "--states 3 --sequences who" if name == "a" else "--like a.posterior"
+        assert run(f"fit states {name}.csv {options} --restarts 2 -o {name}.posterior")[0] == 0
+    assert run("merge a.posterior b.posterior c.posterior -o abc.posterior")[0] == 0
+    status, _, errors = run("calibrate abc.posterior c.csv --rules usual -o c.information")
+    assert (status, "Merge the other sites' files without this one and calibrate that" in errors) == (1, True), errors
+    said = run("calibrate abc.posterior a.csv -o a.information")[2]
+    assert f"24 × 24 sums over 40 sequences ({40 * steps} steps), no rows" in said
+    errors = run("calibrate abc.posterior a.information -o d.posterior")[2]
+    assert f"holds {91 * steps} steps, these parts {40 * steps} (a.information {40 * steps}): at least one" in errors
+    assert "or merge again without sites that have none" in errors
+    assert run("merge a.posterior b.posterior -o ab.posterior")[0] == 0
+    for name in "ab":
+        assert run(f"calibrate ab.posterior {name}.csv --rules usual -o {name}.information")[0] == 0
+    status, _, errors = run("calibrate ab.posterior a.information b.information -o d.posterior")
+    assert status == 0
+    assert "calibrated by linear response, 2 sites" in errors

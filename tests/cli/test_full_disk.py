@@ -21,7 +21,7 @@ LATE = [
     "refine a.csv --own a.posterior --others b.posterior -o late.posterior",
     "merge a.posterior b.posterior -o late.posterior",
     "calibrate a.posterior a.csv -o late.information",
-    "validate a.csv a.posterior b.posterior -o late.scores",
+    "validate a.csv a.posterior --leave-one-out -o late.scores",
     "report a.posterior -o late.html",
 ]
 

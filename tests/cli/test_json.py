@@ -36,7 +36,7 @@ LINES = {
     "secure status sums": "round member key masked opening",
     "score a.csv a.posterior b.posterior": "posterior log_predictive",
     "score a.csv a.posterior --labels x": "posterior log_predictive adjusted_rand",
-    "validate a.csv a.posterior b.posterior": "posterior score error behind behind_error observations chosen",
+    "validate a.csv b.posterior": "posterior score error behind behind_error observations chosen",
     "validate a.csv a.posterior --approximation": "shape draws counting close",
     "calibrate a.posterior a.csv -o p.information": "file parameters observations",
     "calibrate a.posterior a.information -o p.posterior": PARAMETER,

@@ -64,7 +64,8 @@ def as_npy(path):
         ("transform {} a.posterior -o p.csv", lambda path: path.read_bytes()),
         ("overlap {} a.posterior b.posterior -o p", lambda path: path.read_bytes()),
         ("calibrate a.posterior {} -o p.information", lambda path: path.read_bytes()),
-        ("validate {} a.posterior -o p.scores", lambda path: path.read_bytes()),
+        ("validate {} a.posterior --leave-one-out -o p.scores", lambda path: path.read_bytes()),
+        ("validate {} b.posterior -o p.scores", lambda path: path.read_bytes()),
     ],
 )
 def test_a_table_from_standard_input_gives_what_its_file_gives(line, content, run, site, feed):

@@ -185,3 +185,9 @@ def test_names_of_columns_may_have_commas(run, tmp_path):
     assert not ended.value.code
     assert db.columns.declared(json.loads((tmp_path / "a.columns").read_text()))["age, years"].kind == "categorical"
     assert 'the columns are "age, years", visits' in run("columns a.csv --columns age")[2]
+
+
+def test_the_kind_of_a_column_that_the_formula_lacks_is_refused_for_that_reason(run, tables):
+    _, _, errors = run("fit linear-regression a.csv --formula visits~age --kinds ward=categorical -o a.posterior")
+    assert "The formula does not use ward: leave it out of --kinds" in errors
+    assert "There is no column" not in errors

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import decbayes as db
+from decbayes.errors import InvalidData
 
 
 @pytest.fixture(scope="module")
@@ -123,14 +124,129 @@ def test_scores_of_models_with_different_columns_do_not_tell_which_rare_value_so
     for site, wards in {**rare, "all": some}.items():
         lines = ["age,ward,days", *(f"{a},{w},{d}" for a, w, d in zip(age, wards, days, strict=True))]
         (tmp_path / f"{site}.csv").write_text("\n".join(lines), encoding="utf-8")
+    lines = ["age,ward,days", *(f"{a},{w},{d}" for a, w, d in zip(age, some, days[::-1], strict=True))]
+    (tmp_path / "more.csv").write_text("\n".join(lines), encoding="utf-8")
     for name, formula in (("short", "days~age"), ("long", "days~age+ward")):
-        assert run(f"fit linear-regression all.csv --formula {formula} -o {name}.posterior")[0] == 0
+        assert run(f"fit linear-regression all.csv --formula {formula} -o {name}1.posterior")[0] == 0
+        assert run(f"fit linear-regression more.csv --like {name}1.posterior -o {name}2.posterior")[0] == 0
+        assert run(f"merge {name}1.posterior {name}2.posterior -o {name}.posterior")[0] == 0
     for site in "ab":
         line = f"validate {site}.csv short.posterior long.posterior --leave-one-out --rules usual -o {site}.scores"
         assert run(line)[0] == 0
     assert (tmp_path / "a.scores").read_bytes() == (tmp_path / "b.scores").read_bytes()
     lines = ["age,ward,days", *(f"{a},{w},{d}" for a, w, d in zip(age, ward, days, strict=True))]
     (tmp_path / "few.csv").write_text("\n".join(lines), encoding="utf-8")
-    assert run("fit linear-regression few.csv --formula days~age+ward -o few.posterior")[0] == 0
+    assert run("fit linear-regression few.csv --formula days~age+ward -o few1.posterior")[0] == 0
+    lines = ["age,ward,days", *(f"{a},{w},{d}" for a, w, d in zip(age, ward, days[::-1], strict=True))]
+    (tmp_path / "fewer.csv").write_text("\n".join(lines), encoding="utf-8")
+    assert run("fit linear-regression fewer.csv --like few1.posterior -o few2.posterior")[0] == 0
+    assert run("merge few1.posterior few2.posterior -o few.posterior")[0] == 0
     status, _, errors = run("validate a.csv long.posterior few.posterior --leave-one-out --rules usual -o c.scores")
     assert (status, "different categories of 'ward'" in errors) == (1, True)
+
+
+@pytest.fixture(scope="module")
+def three_sites(tmp_path_factory, run_in):
+    """Sites of equal size, and of one also rows that nobody fitted; merges with and without the first site."""
+    folder, rng = tmp_path_factory.mktemp("three"), np.random.default_rng(2)
+    for name in "abc":
+        x, noise = rng.normal(size=(2, 60)).round(4)
+        (folder / f"{name}.csv").write_text(
+            "\n".join(["x,y", *(f"{u},{u + v:.4f}" for u, v in zip(x, noise, strict=True))])
+        )
+        like = "--formula y~x" if name == "a" else "--like a.posterior"
+        run_in(folder, f"fit linear-regression {name}.csv {like} -o {name}.posterior")
+    rows = [(folder / f"{name}.csv").read_text().splitlines() for name in "abc"]
+    (folder / "ab.csv").write_text("\n".join(rows[0] + rows[1][1:]))
+    (folder / "new.csv").write_text("\n".join(rows[2][:31]))
+    run_in(folder, "fit linear-regression a.csv --like a.posterior --hold-back 0.2 -o kept.posterior")
+    run_in(folder, "merge a.posterior b.posterior -o ab.posterior")
+    run_in(folder, "merge b.posterior c.posterior -o bc.posterior")
+    db.save(db.load(folder / "ab.posterior"), folder / "bare.posterior")
+    return folder
+
+
+@pytest.fixture
+def sites(tmp_path, three_sites):
+    return copytree(three_sites, tmp_path, dirs_exist_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("a.csv a.posterior b.posterior --leave-one-out", "b.posterior is neither the fit of a.csv nor merged with it"),
+        ("a.csv a.posterior bc.posterior --leave-one-out", "bc.posterior is neither the fit of a.csv nor merged"),
+        ("ab.csv b.posterior --leave-one-out", "b.posterior is neither the fit of ab.csv"),
+        ("a.csv kept.posterior --leave-one-out", "rows were held back from its fit"),
+        ("b.csv b.posterior kept.posterior --leave-one-out", "kept.posterior is neither the fit of b.csv nor merged"),
+        ("a.csv ab.posterior --approximation", "ab.posterior holds 60 observations more than a.csv"),
+        ("a.csv kept.posterior --approximation", "kept.posterior holds 12 observations fewer than a.csv"),
+        ("b.csv a.posterior --approximation", "a.posterior was not fitted to b.csv: the sums differ"),
+        (
+            "a.csv b.posterior a.posterior --held-back 0.2",
+            "a.posterior was fitted to a.csv, and nothing was held back",
+        ),
+        ("a.csv kept.posterior --held-back 0.3", "only 12 observations were held back"),
+        ("a.csv a.posterior", "a.posterior was fitted to a.csv"),
+    ],
+)
+def test_rows_are_left_out_only_of_fits_that_hold_them_and_held_back_only_from_those_that_do_not(
+    run, sites, line, said
+):
+    status, shown, errors = run(f"validate {line}")
+    assert (status, shown) == (1, "")
+    assert said in errors
+    assert len(errors.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "assumed"),
+    [
+        ("a.csv a.posterior ab.posterior --leave-one-out", ""),
+        ("a.csv ab.posterior --leave-one-out", "ab.posterior is assumed to hold the rows of a.csv"),
+        ("a.csv a.posterior bare.posterior --leave-one-out", "bare.posterior is assumed to hold the rows of a.csv"),
+        ("ab.csv ab.posterior --approximation", ""),
+        ("a.csv kept.posterior --approximation --held-back 0.2", ""),
+        ("a.csv kept.posterior b.posterior --held-back 0.2", ""),
+        ("a.csv ab.posterior --held-back 0.2", "ab.posterior: no site held rows back"),
+        ("new.csv a.posterior b.posterior ab.posterior", ""),
+    ],
+)
+def test_posteriors_that_hold_the_rows_or_none_of_them_are_scored(run, sites, line, assumed):
+    status, _, errors = run(f"validate {line}")
+    assert status == 0
+    assert errors.startswith(assumed) if assumed else "assumed" not in errors and "held" not in errors
+
+
+def test_a_refined_fit_and_merges_of_it_hold_the_rows(run, sites):
+    for name, other in ("ab", "ba"):
+        assert run(f"refine {name}.csv --own {name}.posterior --others {other}.posterior -o {name}2.posterior")[0] == 0
+    assert run("merge a2.posterior b2.posterior -o m2.posterior")[0] == 0
+    status, _, errors = run("validate a.csv a.posterior a2.posterior m2.posterior ab.posterior --leave-one-out")
+    assert (status, errors) == (0, "")
+
+
+def test_a_fit_is_recognised_although_rules_changed_its_rows(run, tmp_path):
+    """One category is pooled, and a rare answer counts as a share; the other site has as many rows."""
+    rng = np.random.default_rng(3)
+    for name in "ab":
+        ward = np.where(np.arange(60) < 3, "rare", rng.choice(["bone", "heart", "skin"], 60))
+        smokes, age = np.where(np.arange(60) % 20 == 0, "yes", "no"), rng.normal(50, 9, 60).round(1)
+        rows = [f"{w},{s},{a}" for w, s, a in zip(ward, smokes, age, strict=True)]
+        (tmp_path / f"{name}.csv").write_text("\n".join(["ward,smokes,age", *rows]))
+        assert run(f"columns {name}.csv --kinds smokes=yes-no --rules none -o {name}.columns")[0] == 0
+    assert run("columns a.columns b.columns -o agreed.columns")[0] == 0
+    for name in "ab":
+        options = "--components 2 --restarts 1 --agreed-columns agreed.columns --rules usual"
+        status, _, said = run(f"fit classes {name}.csv {options} -o {name}.posterior")
+        assert (status, "fewer than 5 persons" in said) == (0, True), said
+    assert run("validate a.csv a.posterior --leave-one-out")[0] == 0
+    assert "neither the fit" in run("validate a.csv b.posterior --leave-one-out")[2]
+
+
+def test_a_posterior_in_memory_that_holds_too_few_observations_cannot_hold_the_rows(rng):
+    model = db.GaussianMixture(1, 1, variance=1.0)
+    few, many = rng.normal(size=(9, 1)), rng.normal(size=(10, 1))
+    db.validate(model, [model.fit(many, rng=rng).posterior], few, leave_one_out=True)
+    with pytest.raises(InvalidData, match="0 holds fewer observations"):
+        db.validate(model, [model.fit(few, rng=rng).posterior], many, leave_one_out=True)

@@ -35,7 +35,7 @@ def test_a_few_rare_persons_need_no_agreed_other_and_many_do():
     column, numbers, _ = pooled(["a", "b", "c"], [60, 30, 4], agreed=True)
     assert column.categories == ("a", "b", "c")
     assert np.bincount(numbers.astype(int)).tolist() == [64, 30]
-    with pytest.raises(db.errors.InvalidData, match="2 of its 3 categories are too rare here"):
+    with pytest.raises(db.errors.InvalidData, match="too few persons have 2 of its 3 categories here"):
         pooled(["a", "b", "c"], [60, 4, 4], agreed=True)
 
 
@@ -94,4 +94,40 @@ def test_it_is_said_whether_common_categories_hide_rare_ones_and_not_how_many_ar
     ):
         column = db.columns.Categorical(*names)
         said = column.pooled(rows(*counts), having, LEAST, agreed=False, predictor=True)[2]
-        assert said.removesuffix(" to hide them") == told
+        assert said.removesuffix(" to hide them: only other sites tell about these") == told
+
+
+def with_events(events):
+    """Counts of persons, and of those with and without the outcome, for 100 persons of each category."""
+    numbers = np.repeat(np.arange(len(events), dtype=np.float64), 100)
+    outcome = np.concatenate([np.arange(100) < number for number in events])
+    return numbers, lambda chosen: np.array([chosen.sum(), (chosen & outcome).sum(), (chosen & ~outcome).sum()])
+
+
+@pytest.mark.parametrize("names", [("f", "m"), ("f", "m", "other")])
+@pytest.mark.parametrize("agreed", [True, False])
+def test_no_site_has_all_rows_in_other_and_the_reason_is_too_few_of_an_outcome(names, agreed):
+    numbers, having = with_events([1, 4])
+    reason = f"too few persons of 1 of its {len(names)} categories differ in the outcome here"
+    with pytest.raises(db.errors.InvalidData, match=f"{reason}; all rows would count as 'other'.* leave this site out"):
+        db.columns.Categorical(*names).pooled(numbers, having, np.array([5, 2, 2]), agreed=agreed, predictor=True)
+
+
+def test_a_handful_counts_as_the_only_other_category_of_a_site_and_not_all_rows_as_other():
+    column = db.columns.Categorical("f", "m", "other")
+    _, changed, told = column.pooled(
+        rows(97, 3), lambda chosen: np.array([chosen.sum()]), LEAST, agreed=True, predictor=True
+    )
+    assert np.bincount(changed.astype(int), minlength=3).tolist() == [100, 0, 0]
+    assert told == "rare categories count as the most common one"
+
+
+def test_a_file_says_the_same_whether_persons_or_outcomes_are_few():
+    column, least = db.columns.Categorical("a", "b", "c", "d", "other"), np.array([5, 2, 2])
+    numbers, having = with_events([40, 30, 1, 20])
+    three_left = np.where((numbers == 2) & (np.arange(400) > 202), 0.0, numbers)
+    told = {column.pooled(some, having, least, agreed=True, predictor=True)[2] for some in (numbers, three_left)}
+    (text,) = told
+    assert text.startswith(
+        "categories that few persons have, or in which few differ in the outcome, count as 'other', with"
+    )

@@ -46,7 +46,9 @@ def test_files_are_the_same_whoever_has_the_outcome_and_however_many(kind, rng):
         draft, manifest = drafted(posterior, ready.data, Rules(), changed=ready.changed)
         files.append((draft.digest, manifest.changed, draft.remarks))
     assert len(set(files)) == 1
-    assert files[0][1][0].startswith("Fewer than 5 persons differ in 'y': the file says so and hides who they are")
+    assert files[0][1][0].startswith("Fewer than 5 persons differ in 'y': the file says that there are some and hides")
+    # The likelihood is that of one to four events, and a person may have many.
+    assert ("one event per person" in files[0][1][0]) == (kind == "poisson")
     for events in ([], np.flatnonzero(rows[:, 2] < 1.0)[:5]):  # in one interval
         assert safe(model, with_events(rows, events)).changed == ()
 
@@ -119,7 +121,7 @@ def test_other_sites_with_few_events_are_refused_with_what_that_does(model, pers
 
 def test_scores_stay_at_the_site_and_previews_do_not_change_the_data(rng):
     model, rows = MODELS["logistic"], with_events(site(rng), [3, 5])
-    with pytest.raises(NotDisclosed, match="such as scores, must stay here"):
+    with pytest.raises(NotDisclosed, match="Add up the scores of the other sites; for robust errors, merge and"):
         safe(model, rows, fitted=False)
     ready = safe(model, rows).data
     before = ready.copy()

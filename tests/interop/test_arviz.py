@@ -52,7 +52,7 @@ def test_a_summary_has_one_row_for_each_parameter(mixture):
     row = frame.query("factor == 'components' and component == 1 and quantity == 'mean' and entry == 'y'")
     assert row["mean"].item() == mixture.mean("components")[1, 1]
     assert "x, y" in set(frame["entry"])
-    narrow = "mean-field, not calibrated; too narrow to be used until refined and calibrated"
+    narrow = "mean-field, not calibrated; too narrow to be used until calibrated"
     precisions = frame["quantity"].str.contains("precision|covariance")
     assert set(frame["uncertainty"][~precisions]) == {"mean-field, not calibrated"}
     assert set(frame["uncertainty"][precisions]) == {narrow}

@@ -134,7 +134,7 @@ def test_sites_that_all_have_slots_of_their_own_are_not_flagged():
 
 def test_flags_are_those_of_a_robust_merge_where_it_can_judge():
     """Bayes factors alone would flag the first, too: it is small and far from the slot that it was put into."""
-    standings = tuple(db.merging.Standing(against=share) for share in (0.0, 0.05, 0.2, 0.95))
+    standings = tuple(db.merging.Standing(against=share, alone=share) for share in (0.0, 0.05, 0.2, 0.95))
     evidence, factors = np.full((4, 1), 50.0), np.array([[-300.0], [0.0], [0.0], [-20.0]])
     voted, plain = db.merging.Influence(evidence, factors, standings), db.merging.Influence(evidence, factors)
     assert plain.disagreeing.tolist() == [True, False, False, False]
@@ -142,6 +142,8 @@ def test_flags_are_those_of_a_robust_merge_where_it_can_judge():
     assert voted.alone.tolist() == [False, False, False, True]
     np.testing.assert_array_equal(voted.apart, [0.0, 0.05, 0.2, 0.95])
     assert voted.flags(2) == ("disagrees with the others in 20% of its evidence",)
+    shared = (*standings[:3], db.merging.Standing(against=0.95))  # as of coefficients, which all sites share
+    assert db.merging.Influence(evidence, factors, shared).disagreeing.tolist() == [False, False, True, True]
     left_out = (db.merging.Standing(left_out=True), *standings[1:])
     assert db.merging.Influence(evidence, factors, left_out).alone.tolist() == [True, False, False, True]
 

@@ -60,6 +60,20 @@ def test_a_site_in_other_units_is_named_among_sites_that_disagree_and_no_other(n
     assert (flagged(merged), sorted(merged.merged)) == ([0], list(range(1, 7)))
     assert score(db.merge(fits[1:]), held_out) - score(merged.posterior, held_out) < 0.02
     assert not {remark.kind for remark in merged.remarks()} & {"no data", "nothing shared"}
+    assert "many sites disagree" in {remark.kind for remark in merged.warnings()}
+
+
+def test_missing_values_of_equal_sites_are_no_reason_for_a_warning():
+    """The model is true, but over half of the rows have two values or fewer: sites divide them differently."""
+    rng, shares = np.random.default_rng(2), np.array([[0.15] * 6, [0.85] * 6])
+    model = db.LatentClasses(2, columns=dict.fromkeys("abcdef", "yes/no"), ascent=db.Ascent(restarts=1))
+    tables = [(rng.random((150, 6)) < shares[rng.integers(2, size=150)]).astype(float) for _ in range(6)]
+    with_gaps = [np.where(rng.random(each.shape) < 0.6, np.nan, each) for each in tables]
+    merged = robust_merge([fit.posterior for fit in model.fit_many(with_gaps, rng=rng)])
+    (remark,) = merged.remarks()
+    assert (merged.misfit, flagged(merged), remark.kind) == (True, [], "many sites disagree")
+    assert "many values may be missing" in remark.advice
+    assert not merged.warnings()
 
 
 def test_what_is_usual_is_the_most_that_sites_disagree_that_may_not_be_faulty():

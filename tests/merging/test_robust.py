@@ -214,7 +214,7 @@ def test_what_one_of_unlike_sites_alone_has_found_is_kept_and_named(rng):
     claiming = db.Posterior(held[9].structure, {name: 4.0 * part for name, part in held[9].contribution.items()})
     merged = robust_merge([*held[:9], claiming])
     assert np.flatnonzero(merged.weights[9]).size == 1
-    assert merged.reasons()[9].endswith("the rest claims much evidence and is left out")
+    assert merged.reasons()[9].endswith("of what it reports; the rest is left out")
     like = fitted(KNOWN, [points(rng)[0] for _ in range(9)], rng)
     shard, labels = points(rng)
     shard[labels == 0] = -30.0

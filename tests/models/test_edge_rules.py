@@ -55,7 +55,7 @@ def test_a_list_of_columns_names_each_under_what_it_holds():
 
 @pytest.mark.parametrize(("sites", "group"), [(9, (0, 4, 8)), (6, (1, 2)), (5, (4,))])
 def test_usual_groups_are_as_large_and_share_no_site(sites, group):
-    found = usual_groups(sites, group)
+    found = usual_groups(range(sites), group)
     assert len(found) > 1
     assert all(len(other) == len(group) and not {*other} & {*group} for other in found)
 

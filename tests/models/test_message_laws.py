@@ -234,8 +234,9 @@ def test_a_regression_on_its_design_is_the_same_regression(kind, rng):
     model = kind("y", columns=columns, terms=("a", "w", "a:w"))
     points = np.column_stack([rng.normal(5, 2, 50), rng.integers(2, size=50), rng.integers(2, size=50)])
     rows = model.table.rows(points)
-    direct = on_design(model)
-    one, two = model.fit(points).posterior, direct.fit(np.column_stack([rows.matrix[:, 1:], points[:, 2]])).posterior
+    direct, offset = on_design(model), np.zeros(len(points))
+    again = np.column_stack([rows.matrix[:, 1:], offset, points[:, 2]])
+    one, two = model.fit(points).posterior, direct.fit(again).posterior
     np.testing.assert_allclose(one.natural["coefficients"], two.natural["coefficients"], rtol=1e-6, atol=1e-8)
 
 

@@ -1,5 +1,7 @@
 """What is said about merged topics, and about fits of short texts."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -135,6 +137,10 @@ def test_a_topic_of_one_odd_document_is_named_by_the_site_and_in_the_merge(rng):
         "comes mostly from topics with half of their words from fewer than 5 documents, at north."
     )
     assert "drop" not in said["few documents"].advice
+    shared = int(np.flatnonzero(alignment.assignments[1][alignment.structure.symmetry[0]] != slot)[0])
+    fits[1] = replace(fits[1], remarks=(few_documents_remark([shared]),))
+    elsewhere = {each.kind: each for each in view_of(alignment.structure).advice(db.align(fits, components=4), "ns")}
+    assert elsewhere["few documents"].what.endswith(", at n."), "the other site's topic is in another slot"
     assert "few documents" not in advised([fits[1]] * 1 + [model(3).fit(csr_array(usual[0]), rng=rng).posterior])
 
 

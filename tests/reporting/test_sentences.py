@@ -248,3 +248,16 @@ def test_effects_on_one_subject_are_told_together_where_its_clearest_is():
     subjects = re.findall(r"odds of (mild|strong)", told)
     assert subjects == ["mild", "strong"], told
     assert told.index("ward") < told.index("odds of strong")
+
+
+def test_the_pool_of_rare_categories_is_not_stated_as_an_effect():
+    columns = {"sex": db.columns.Categorical("f", "m", "other")}
+    model = SimpleNamespace(columns=columns, outcome=SimpleNamespace(compared=()), target="ill", subject="odds of ill")
+    estimates = [
+        Estimate(0.37, 0.3, 0.5, "sex=other", 1.0, null=1.0), Estimate(1.4, 1.1, 1.8, "sex=m", 1.0, null=1.0),
+        Estimate(1.1, 0.9, 1.3, "sex=other:age", 1.0, null=1.0),
+    ]  # fmt: skip
+    told = Effects(model, estimates, About()).text()
+    assert told.startswith("The odds of ill are 1.40 times as high")
+    assert "with sex = m as with f" in told
+    assert "other" not in told

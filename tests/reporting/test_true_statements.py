@@ -9,13 +9,20 @@ import pytest
 
 import decbayes as db
 from decbayes.calibrated import Calibration
+from decbayes.calibration import why_unknown
 from decbayes.cli.commands.everyday._explanation import close_calls, margin_cell, match_margins, proven_matches
 from decbayes.cli.shared.posterior_files import supporters
 from decbayes.reporting._remarks import remarks
+
+
+from decbayes.merging.reading import Curve
+from decbayes.reporting._alignments import close_calls as close_call_table
+from decbayes.reporting._remarks import match_remarks
 from decbayes.reporting.reports import intervals_text, page
 from decbayes.views import Findings, view_of
 from decbayes.views.answers import answer
 
+UNSURE = db.merging.Reliability(Curve(0.0, (0.0,) * 3), Curve(0.0, (0.0,) * 4), 100, 0.5, 0.0)
 COLUMNS = {"age": db.columns.Gaussian(60.0, 10.0), "sex": db.columns.Categorical("f", "m")}
 
 
@@ -210,6 +217,32 @@ def test_a_state_alone_in_its_slot_is_no_match_and_all_lines_count_the_same_matc
     texts = [str(margin_cell((component,), margins)) for component in range(3)]
     assert sum("(alone)" in text for text in texts) == 1
     assert not any("(0.0)" in text for text in texts)
+    findings = Findings.by_name(alignment, ["a", "b"])
+    (sureness,) = findings.sureness.values()
+    (remark,) = match_remarks(findings, coupled)
+    assert "--confidence" not in remark.advice, "which refuses states"
+    assert why_unknown(alignment).startswith("Matches of states cannot be calibrated")
+    assert (sureness.matches, sureness.close_calls, np.isfinite(sureness.values).sum()) == (4, 0, 4)
+
+
+def test_a_report_counts_matches_as_an_explanation_does_and_lists_each_close_call(rng):
+    """Two of a site's clusters are one at the other site, which has one that nobody else has: five matches of six."""
+    near, far = np.array([-9.0, 8.0, 9.0]), np.array([-9.0, 8.5, 40.0])
+    fits = [
+        db.GaussianMixture(3, 1, variance=0.1).fit(rng.normal(np.repeat(centres, 40)[:, None], 0.3), rng=rng).posterior
+        for centres in (near, far)
+    ]
+    alignment = db.align(fits, components=3)
+    findings = Findings.by_name(alignment, ["a", "b"], reliability=UNSURE)
+    (coupled,) = findings.sets
+    sure = findings.sureness[coupled]
+    wrong, count = db.merging.confidence(alignment, UNSURE).expected_wrong(coupled)
+    assert (count, sure.matches, sure.expected_wrong) == (5, 5, wrong)
+    assert np.isfinite(sure.values).sum() == 4, "two matches are in one cell"
+    (what,) = [remark for remark in match_remarks(findings, coupled) if remark.kind == "wrong matches"]
+    assert what.what == f"About {wrong:.2g} of {count} matches of clusters are expected to be wrong."
+    assert what.rests_on.startswith(f"{count} are close calls")
+    assert str(close_call_table(findings, coupled)).count("<tr>") == 1 + count
 
 
 def test_a_site_without_an_observation_in_a_slot_does_not_support_it():

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from decbayes.calibration.intervals import calibrated as calibrated
     from decbayes.calibration.intervals import jackknifed as jackknifed
     from decbayes.calibration.learning import reliability as reliability
+    from decbayes.calibration.learning import why_unknown as why_unknown
     from decbayes.calibration.linear_response import covariance as covariance
     from decbayes.calibration.matches import overlap as overlap
     from decbayes.calibration.plans import PlanReport as PlanReport
@@ -37,7 +38,7 @@ else:
             ".checks": "Diagnosis PredictiveCheck diagnose predictive_check",
             ".differences": "heterogeneity",
             ".intervals": "calibrate calibrated jackknifed",
-            ".learning": "reliability",
+            ".learning": "reliability why_unknown",
             ".linear_response": "covariance",
             ".matches": "overlap",
             ".plans": "PlanReport advice try_plan",

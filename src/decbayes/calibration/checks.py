@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from decbayes.base.arguments import check_kind, check_whole
+from decbayes.calibration.sites import check_units, units_in
 from decbayes.calibration.tails import FAIR, LEAST_DRAWS, pareto_shape
 from decbayes.calibration.validation import model_of
 from decbayes.errors import InvalidData, NotCalibrated, StructureMismatch
@@ -77,10 +78,12 @@ def diagnose(
     check_whole(LEAST_DRAWS, draws=draws)
     check_whole(0, seed=seed)
     known, values = model_of(model, posterior), posterior.sample(draws, np.random.default_rng(seed))
-    ratios = -contribution_terms(posterior, values)
-    for shard in shards:
+    ratios, units = -contribution_terms(posterior, values), {}
+    for number, shard in enumerate(shards):
+        units[f"shard {number}"] = units_in(known, shard)
         for some in known.log_likelihoods(values, shard):
             ratios = ratios + some.sum(axis=1)
+    check_units(posterior, units)
     weights = np.exp(ratios - ratios.max()) if np.isfinite(ratios.max()) else np.zeros(draws)
     counting = float(weights.sum() ** 2 / (draws * max(weights @ weights, TINY)))
     return Diagnosis(pareto_shape(ratios), draws, counting)

@@ -72,6 +72,18 @@ def reliability(
     return learned(worlds_of(in_common_terms(setting)), matches)
 
 
+def why_unknown(alignment: Alignment) -> str:
+    """Why no simulation can say how likely matches are right; empty if one may, however long it takes."""
+    setting = Setting(alignment)
+    try:
+        check_setting(setting)
+        worlds = worlds_of(in_common_terms(setting))
+        checked_certainty(worlds.setting, worlds.rng())
+    except NotCalibrated as error:
+        return str(error)
+    return ""
+
+
 @lru_cache(maxsize=16)
 def learned(worlds: Worlds, wanted: int) -> Reliability:
     setting = worlds.setting
@@ -109,8 +121,9 @@ def checked_certainty(setting: Setting, rng: np.random.Generator) -> float:
     certainty = float(np.concatenate([model.responsibilities(truth, part)[0].max(axis=1) for part in parts]).mean())
     if certainty < LEAST_CERTAINTY:
         raise NotCalibrated(
-            "The clusters overlap: even with the true parameters, observations are assigned with probability "
-            f"{certainty:.2f} on average. Sites may have found several as one, which simulations cannot show."
+            "The clusters overlap, or many values are missing: even with the true parameters, observations are "
+            f"assigned with probability {certainty:.2f} on average. Sites may have found several as one, "
+            "which simulations cannot show."
         )
     return certainty
 

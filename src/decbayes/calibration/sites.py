@@ -221,18 +221,25 @@ def check_all_once(posterior: Posterior, parts: Sequence[Information], names: Se
 
 def check_units(posterior: Posterior, units: Mapping[str, float]) -> None:
     """Refuse data that are not the posterior's, as far as numbers of observations show."""
-    tally = model_for(posterior.structure).tally(posterior)
-    if tally is None or not units or not all(units.values()):
-        return
-    given, room = sum(units.values()), ROUNDING[0] + ROUNDING[1] * sum(units.values()) + tally.slack
-    off = largest(np.asarray(tally.totals) - given)
-    if abs(off) > room:
+    given = sum(units.values()) if all(units.values()) else 0.0
+    if off := excess(posterior, given):
         parts = listed([f"{name} {count:,.6g}" for name, count in units.items()])
+        unit = model_for(posterior.structure).unit
         why = "at least one is missing" if off > 0.0 else "one counts twice, or its site has held back rows"
+        without = ", or merge again without sites that have none" if off > 0.0 else ""
         raise NotCalibrated(
-            f"The posterior holds {given + off:,.6g} observations, these parts {given:,.6g} ({parts}): {why}. Give one "
-            "part for each site in the merge, of the data it fitted."
+            f"The posterior holds {given + off:,.6g} {unit}s, these parts {given:,.6g} ({parts}): {why}. Give one part "
+            f"for each site in the merge, of the data it fitted{without}."
         )
+
+
+def excess(posterior: Posterior, units: float) -> float:
+    """How many more units a posterior holds than these; 0 if as many, or if its numbers or `units` do not tell."""
+    tally = model_for(posterior.structure).tally(posterior)
+    if tally is None or not units:
+        return 0.0
+    off = largest(np.asarray(tally.totals) - units)
+    return off if abs(off) > ROUNDING[0] + ROUNDING[1] * units + tally.slack else 0.0
 
 
 def one_more_pass(model: Model, shards: Iterable[Any], posterior: Posterior) -> Posterior:

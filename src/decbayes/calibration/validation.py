@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from decbayes.base.writing import write_whole
+from decbayes.calibration.sites import excess, units_in
 from decbayes.calibration.tails import FAIR, left_out
 from decbayes.errors import InvalidData, InvalidFile, StructureMismatch
 from decbayes.families import Array
@@ -256,8 +257,9 @@ def validate(
         posteriors: the candidates by name, such as their numbers of components; or a list, numbered from 0.
         data: the site's held-back data.
         seed: the seed for splitting documents, and for draws.
-        leave_one_out: `data` are what was fitted; each observation is predicted from all others, of all sites, by
-            weighting draws of the posterior (PSIS). Models whose outcome or columns are the same may then differ.
+        leave_one_out: `data` are what was fitted, and every posterior holds them; each observation is predicted from
+            all others, of all sites, by weighting draws of the posterior (PSIS). Models whose outcome or columns are
+            the same may then differ.
         persons: who each observation is about; with `leave_one_out` all of a person's observations are left out
             together.
 
@@ -276,6 +278,12 @@ def validate(
         columns = np.zeros((0, len(given) + 1))
     elif leave_one_out:
         pairs = [(comparable(model, posterior, data), posterior) for posterior in given.values()]
+        for name, (fitted, posterior) in zip(names, pairs, strict=True):
+            if excess(posterior, units_in(fitted, data)) < 0.0:
+                raise InvalidData(
+                    f"{name!r} holds fewer observations than these data, so it was not fitted to them: score it "
+                    "without leave_one_out."
+                )
         parts = [left_out_scores(*pair, data, persons, seed) for pair in pairs]
         columns = np.column_stack([persons.summed(model.units(data)), *(scores for scores, _ in parts)])
         unreliable, count = tuple(few for _, few in parts), len(columns)

@@ -225,19 +225,26 @@ def simulated_shard(setting: Setting, parameters: dict[str, Any], site: int, rng
         present = np.flatnonzero(evidence >= PRESENT * evidence.sum())
         structure = structure.with_components(len(present))
         parameters = {name: rows_of(family, parameters[name], present) for name, family in setting.families.items()}
-    return drawn_data(setting.of_structure(structure), parameters, size, rng, options)
+    source = (setting.redivided or setting.alignment).in_slots(setting.chosen[site])
+    return drawn_data(setting.of_structure(structure), parameters, size, rng, options, source)
 
 
 def drawn_data(
-    model: Model, parameters: dict[str, Any], size: int, rng: np.random.Generator, options: dict[str, Any]
+    model: Model,
+    parameters: dict[str, Any],
+    size: int,
+    rng: np.random.Generator,
+    options: dict[str, Any],
+    source: Posterior,
 ) -> Any:
+    """Data given the parameters, with as many missing values as behind the contribution of a site."""
     if model.made_up:
         raise NotCalibrated("These sites cannot be simulated: their predictors are not known.")
     try:
-        data, _ = model.draw(parameters, size, rng, **options)
+        data, hidden = model.draw(parameters, size, rng, **options)
     except (NotImplementedError, TypeError) as error:
         raise NotCalibrated(f"These sites cannot be simulated: {error}") from None
-    return data
+    return model.with_gaps(data, hidden, source, rng)
 
 
 def exclusive(setting: Setting) -> bool:
@@ -306,7 +313,7 @@ def described(setting: Setting, place: int, rng: np.random.Generator) -> tuple[A
     times = max(TIMES, -(-LEAST_DRAWN // (size * options.get("length", 1))))
     parameters = drawn_parameters(sharpened(posterior), rng)
     model = setting.of_structure(posterior.structure)
-    return drawn_data(model, parameters, size * times, rng, options), float(times)
+    return drawn_data(model, parameters, size * times, rng, options, posterior), float(times)
 
 
 def parts_of(posterior: Posterior, scale: float = 1.0) -> Contributions:

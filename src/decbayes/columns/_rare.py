@@ -19,22 +19,27 @@ class RareCategories:
 
     If all of them together are too few for a visible "other", they count as the most common category: a handful of
     persons hardly changes it, and no common category is lost. Otherwise they are "other", and so are the next rarest
-    until "other" itself is not rare. Predictors always use "other": persons in the wrong category bias its coefficient
-    more than a mixed "other" does.
+    until "other" itself is not rare. Predictors use "other" even for a handful: persons in the wrong category bias its
+    coefficient more than a mixed "other" does. Only if nothing else would be left they do not, because the site's level
+    would then look like an effect of "other".
 
     Args:
         names: all categories.
         hidden: which of them are hidden.
-        asked: how many are rare.
+        why: the reason, for the site alone: it says how many are rare.
         target: what all of them count as.
         more: how many further categories, which some persons have, are hidden with them.
+        all_hidden: whether nobody is left in another category.
+        by_outcome: whether persons of each outcome were counted, too.
     """
 
     names: Sequence[str]
     hidden: NDArray[np.bool_]
-    asked: int
+    why: str
     target: str
     more: int = 0
+    all_hidden: bool = False
+    by_outcome: bool = False
 
     @classmethod
     def of(
@@ -48,7 +53,14 @@ class RareCategories:
         rare = too_few(having, least)
         if not rare.any():
             return None
-        asked, hidden = int(rare.sum()), rare | np.array([name == OTHER for name in names])
+        by_number = too_few(having[:, :1], least[:1])
+        counts = {
+            "have {} of its {} categories": by_number,
+            "of {} of its {} categories differ in the outcome": rare & ~by_number,
+        }
+        reasons = [reason.format(places.sum(), len(names)) for reason, places in counts.items() if places.any()]
+        why = f"too few persons {' and '.join(reasons)} here"
+        hidden = rare | np.array([name == OTHER for name in names])
         common = int(np.where(hidden, -1, having[:, 0]).argmax())
 
         def shown(places: NDArray[np.bool_]) -> Array:
@@ -57,13 +69,17 @@ class RareCategories:
         with_common = hidden | (np.arange(len(names)) == common)
         few = not apart and not hidden[common] and shown(hidden)[0, 0] < least[0]
         if few and not too_few(shown(with_common), least)[0]:
-            return cls(names, hidden, asked, names[common])
+            return cls(names, hidden, why, names[common], by_outcome=len(least) > 1)
         before = hidden.copy()
         for place in np.argsort(having[:, 0], kind="stable"):
             if not too_few(shown(hidden), least)[0]:
                 break
             hidden[place] = True
-        return cls(names, hidden, asked, OTHER, int((hidden & ~before & (having[:, 0] > 0)).sum()))
+        empty = having[:, 0] == 0
+        if apart and (hidden | empty).all():
+            return cls.of(numbers, names, persons, least)
+        more = int((hidden & ~before & ~empty).sum())
+        return cls(names, hidden, why, OTHER, more, bool((hidden | empty).all()), len(least) > 1)
 
     @property
     def others(self) -> list[str]:
@@ -76,5 +92,13 @@ class RareCategories:
     def __str__(self) -> str:
         """Also for the file: the same words whichever categories are rare, and however many."""
         if self.target != OTHER:
-            return "rare categories count as the most common one"
-        return f"rare categories count as '{OTHER}'" + (", with common ones to hide them" if self.more else "")
+            return f"{self.rare} count as the most common one"
+        return f"{self.rare} count as '{OTHER}'" + (
+            ", with common ones to hide them: only other sites tell about these" if self.more else ""
+        )
+
+    @property
+    def rare(self) -> str:
+        if self.by_outcome:
+            return "categories that few persons have, or in which few differ in the outcome,"
+        return "rare categories"

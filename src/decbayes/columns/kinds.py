@@ -112,16 +112,22 @@ class Categorical(Column):
         self, numbers: Array, persons: Having, least: Array, *, agreed: bool, predictor: bool = False
     ) -> tuple[Column, Array, str]:
         """Rare categories become "other" or, if all of them together are rare, the most common category. Predictors
-        that may have an "other" always use it. One of two categories gets a share, as a rare answer does.
+        that may have an "other" use it, but not for all rows of a site. One of two categories gets a share, as a rare
+        answer does.
         """
         apart = predictor and (OTHER in self.categories or not agreed)
         rare = RareCategories.of(numbers, self.categories, persons, least, apart=apart)
         if rare is None:
             return self, numbers, ""
+        if predictor and rare.all_hidden and (agreed or rare.by_outcome):
+            raise InvalidData(
+                f"{rare.why}; all rows would count as '{OTHER}', and this site's level as its effect. Leave "
+                "the column out at all sites, or leave this site out"
+            )
         if rare.target == OTHER and agreed and OTHER not in self.categories:
             raise InvalidData(
-                f"{rare.asked} of its {len(self.categories)} categories are too rare here, and the agreed categories "
-                f"lack '{OTHER}'. Add '{OTHER}' to them at all sites, in the file that `decbayes columns` wrote"
+                f"{rare.why}, and the agreed categories lack '{OTHER}'. Join categories at all sites, or let all sites "
+                f"agree on columns with '{OTHER}' (`decbayes columns`) and fit again"
             )
         column = self if agreed else type(self)(*rare.others, OTHER)
         places = {name: float(place) for place, name in enumerate(column.categories)}

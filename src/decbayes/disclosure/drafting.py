@@ -115,7 +115,7 @@ def check_prepared(model: Model, data: Any, rules: Rules, persons: Persons) -> N
     try:
         changed = prepared(model, data, rules, agreed=True, persons=persons, blind=False).changed
     except NotDisclosed as error:
-        raise NotDisclosed(f"{error} {PREPARE}" if "'other'" in str(error) else str(error)) from None
+        raise NotDisclosed(f"{error} {PREPARE}" if "lack 'other'" in str(error) else str(error)) from None
     if changed:
         raise NotDisclosed(f"{changed[0]} This posterior was fitted without that. {PREPARE}")
 

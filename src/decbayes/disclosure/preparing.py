@@ -73,7 +73,7 @@ def prepared(
     if fitted:
         check_coefficients(model, people.total(count), rules)
     elif hasattr(model, "hides_outcome") and model.hides_outcome(data):
-        raise NotDisclosed(f"{changed[0]} Sums that need to know it, such as scores, must stay here.")
+        raise NotDisclosed(STAYS.format(rules.least_cell))
     data = model.rare_unnamed(data, rules.least_documents, people) if blind else data
     return Prepared(model, data, tuple(changed), people)
 
@@ -193,5 +193,9 @@ def rows_of(model: Model, data: Any) -> Array:
 RARE_ANSWERS = (
     "Column '{0}': fewer than {1} persons gave one of the two answers. Fits hide who they are: classes assume {2:g} "
     "such persons, predictors none, and the file of a regression of '{0}' says only that they are few."
+)
+STAYS = (
+    "Fewer than {} persons differ in the outcome here, and sums such as scores or robust errors would reveal who. "
+    "Add up the scores of the other sites; for robust errors, merge and calibrate without this site."
 )
 MADE_UP = "For public or made-up data: --rules none."

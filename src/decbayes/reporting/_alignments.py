@@ -105,17 +105,17 @@ def picture(findings: Findings, coupled: CoupledSet) -> Markup:
 
 def close_calls(findings: Findings, coupled: CoupledSet) -> Markup | None:
     """The least certain matches, the least certain first."""
-    sure, fillings = findings.sureness[coupled], reading.fillings(findings.alignment, coupled)
-    places = [(int(site), int(slot)) for site, slot in np.argwhere(sure.close)]
+    sure, slots = findings.sureness[coupled], findings.alignment.slots(coupled)
+    places = [(site, int(k)) for site in findings.sites for k in np.flatnonzero(sure.components[site] < sure.bound)]
     if not places:
         return None
-    evidence, titles = findings.shared[coupled].evidence, findings.titles(coupled)
+    evidence, titles = reading.observations(findings.alignment, coupled), findings.titles(coupled)
     rows = [
         (
-            *(findings.names[site], "+".join(map(str, fillings[site][slot])), titles[slot]),
-            *(sure.text(site, slot), number(round(evidence[site, slot]))),
+            *(findings.names[site], k, titles[slots[site][k]]),
+            *(sure.worded(sure.components[site][k]), number(round(evidence[site][k]))),
         )
-        for site, slot in sorted(places, key=lambda place: sure.values[place])[:MOST_CLOSE]
+        for site, k in sorted(places, key=lambda place: sure.components[place[0]][place[1]])[:MOST_CLOSE]
     ]
     shown = table(
         ("site", f"its {findings.view.noun}", "went into", sure.name, f"{findings.view.counted}s"), rows, right=(3, 4)

@@ -122,15 +122,16 @@ def match_remarks(findings: Findings, coupled: CoupledSet) -> Iterator[Remark]:
         yield Remark(
             "matches",
             f"Whether all {plural(findings.view.noun, 2)} were matched correctly is not known.",
-            "decbayes report --confidence estimates how likely that is, by simulating such sites.",
+            "Simulations cannot tell: compare them site by site, under “Which sites have it”."
+            if findings.why_unknown
+            else "decbayes report --confidence estimates how likely that is, by simulating such sites.",
             severity="note",
         )
     elif sureness.expected_wrong is not None and sureness.expected_wrong >= SOME_WRONG:
-        expected = round(sureness.expected_wrong)
+        expected, several = number(round(sureness.expected_wrong, 1)), plural(findings.view.noun, 2)
         yield Remark(
             "wrong matches",
-            f"About {expected} of {number(matched)} {plural(findings.view.noun, 2)} that sites found "
-            f"{'is' if expected == 1 else 'are'} expected to be matched with the wrong ones.",
+            f"About {expected} of {number(matched)} matches of {several} are expected to be wrong.",
             "A round (refine) resolves most doubtful matches.",
             f"{calls[:1].upper()}{calls[1:]}." if close else "",
             severity="warning" if sureness.expected_wrong > 0.1 * matched else "note",

@@ -198,7 +198,7 @@ def figures(findings: Findings, about: About) -> Markup:
         wrong = [sure.expected_wrong for sure in findings.sureness.values() if sure.expected_wrong is not None]
         if len(wrong) == len(findings.sureness):
             expected = float(np.round(sum(wrong), 1))
-            shown[f"{plural(findings.view.noun, expected)} expected to be matched wrongly"] = expected
+            shown[f"{plural('match', expected)} expected to be wrong"] = expected
     if several:
         standing_out = len({site for sites in findings.standing_out.values() for site in sites})
         shown["site that stands out" if standing_out == 1 else "sites that stand out"] = float(standing_out)

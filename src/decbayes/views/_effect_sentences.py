@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from decbayes.columns import YesNo
+from decbayes.columns import OTHER, YesNo
 from decbayes.models.regressions.formulas.formula import unbracketed
 from decbayes.views.participants import About
 from decbayes.views.values import Estimate, Interval, count_of, first_few, interval_text, joined_words
@@ -28,11 +28,10 @@ class Effects:
 
     def text(self) -> str:
         """The clearest effects, or a sentence that none is clear."""
-        clear = sorted(
-            (estimate for estimate in self._estimates if is_clear(estimate)), key=lambda estimate: -strength(estimate)
-        )
+        stated = [estimate for estimate in self._estimates if not self._is_pool(estimate)] or self._estimates
+        clear = sorted((estimate for estimate in stated if is_clear(estimate)), key=lambda one: -strength(one))
         if not clear:
-            first = max(self._estimates, key=strength)
+            first = max(stated, key=strength)
             return (
                 f"No effect on the {self._model.subject} is clear: all {LEVEL:.0%} intervals contain the value of no "
                 f"effect. The strongest: {self._size(first)} {self._when(first)}."
@@ -42,11 +41,16 @@ class Effects:
             self._subject_text(subject, [*estimate]) for subject, estimate in groupby(shown, self._subject)
         )
         rest = [self._name(estimate) for estimate in clear[MOST_EFFECTS:]]
-        unclear = [self._name(estimate) for estimate in self._estimates if not is_clear(estimate)]
+        unclear = [self._name(estimate) for estimate in stated if not is_clear(estimate)]
         verb = "is" if len(rest) == 1 else "are"
         further = f" {count_of(len(rest), 'further effect')} {verb} clear: {first_few(rest)}."
         none = f" No effect is clear for {first_few(unclear)}." if unclear else ""
         return f"{sentence[0].upper()}{sentence[1:]} ({LEVEL:.0%} intervals).{further if rest else ''}{none}"
+
+    def _is_pool(self, estimate: Estimate) -> bool:
+        """Whether the effect is of rare categories together, which differ from site to site."""
+        parts = unbracketed(self._split(estimate)[1], ":")
+        return any(part == f"{name}={OTHER}" for part in parts for name in self._columns)
 
     def _first_like(self, estimate: Estimate, clear: Sequence[Estimate]) -> Estimate:
         return next(other for other in clear if self._subject(other) == self._subject(estimate))

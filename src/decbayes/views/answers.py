@@ -155,10 +155,9 @@ def doubts(findings: Findings) -> Iterator[str]:
     if findings.sets and len(findings.sites) > 1:
         matched = sum(sureness.matches for sureness in matches)
         known, several = len(wrong) == len(matches), plural(findings.view.noun, 2)
-        how_many = "fewer than 1" if sum(wrong) < 1 else f"about {number(round(sum(wrong)))}"
-        verb = "is" if round(sum(wrong)) <= 1 else "are"
+        how_many = "fewer than 1" if sum(wrong) < 1 else f"about {number(round(sum(wrong), 1))}"
         yield (
-            f"of {matched} {several} that sites found, {how_many} {verb} expected to be matched with the wrong ones"
+            f"of {matched} matches of {several}, {how_many} {'is' if sum(wrong) < 1 else 'are'} expected to be wrong"
             if known
             else f"it is unknown whether all {several} of different sites were matched correctly"
         )

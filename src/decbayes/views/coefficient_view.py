@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from decbayes.columns import OTHER
 from decbayes.families import dense
 from decbayes.merging import Alignment
 from decbayes.merging.reading import NOTABLE, Heterogeneity
@@ -15,7 +16,7 @@ from decbayes.models.regressions.messages.other_units import other_units
 from decbayes.models.regressions.varying.climb import FACTOR
 from decbayes.models.regressions.varying.variation import BETWEEN, WITHIN
 from decbayes.posterior import EXACT, Posterior
-from decbayes.remarks import NOT_COMPARED, ONE_BROADCAST, Remark
+from decbayes.remarks import NOT_COMPARED, ONE_BROADCAST, Remark, listed
 from decbayes.structure import CoupledSet
 from decbayes.views.values import Curve, Difference, Estimate, Row, value_text
 from decbayes.views.view import LEVEL, TOP, View
@@ -111,7 +112,7 @@ class CoefficientView(View):
 
     def advice(self, alignment: Alignment, names: Sequence[str] = ()) -> Iterator[Remark]:
         """Columns that may be in another unit; how far one broadcast may be from one fit of all rows; coefficients that
-        differ by more than chance, and how to let them.
+        differ by more than chance, and how to let them; categories that one site alone shows.
         """
         units = self.other_units(alignment)
         for site, column, times in units:
@@ -119,10 +120,13 @@ class CoefficientView(View):
             yield Remark(
                 "units",
                 f"{where} seems to have {column} in another unit (about {digits(times)} times).",
-                "Compare the numbers; a single site in another unit decides the merged value.",
+                "Compare the numbers. Convert them, or leave this file out: one such site decides the merged value.",
             )
+        if not self.model.varying:  # where sites may differ, nobody disagrees
+            yield from super().advice(alignment, names)
         yield from self._one_broadcast(alignment)
         yield from self._few_to_vary(alignment)
+        yield from self._of_one_site(alignment)
         varying = {self.model.table.design.labels[place] for place in self.model.table.places}
         notable = [term for term in self.differences(alignment) if term.notable and term.name not in varying]
         notable.sort(key=lambda term: -term.times)
@@ -156,7 +160,7 @@ class CoefficientView(View):
         yield Remark(
             NOT_COMPARED,
             f"Not tested: whether sites differ by more than chance. {why[0].upper()}{why[1:]}",
-            "After a round (refine) they are." if later else "",
+            "After a round (refine) it is tested." if later else "",
             severity="note",
         )
 
@@ -182,6 +186,23 @@ class CoefficientView(View):
                 "few to vary",
                 f"The deviation between sites rests on {rests_on}: it, and intervals of what varies, may be far off.",
                 " ".join(advice),
+            )
+
+    def _of_one_site(self, alignment: Alignment) -> Iterator[Remark]:
+        """Categories that one site alone shows, where others may count them as "other". Files show that anyway."""
+        terms = {term.name: np.isnan(term.times) for term in self.differences(alignment)}
+        levels = [
+            f"{name}={level}"
+            for name, column in self.model.columns.items() if OTHER in column.entries
+            for level in column.entries if level != OTHER and terms.get(f"{name}={level}", False)
+        ]  # fmt: skip
+        if levels and not all(terms.values()):
+            yield Remark(
+                "rare categories",
+                f"No more than one site shows {listed(levels)}; others lack it, or count it as '{OTHER}' to hide rare "
+                "categories.",
+                "If it matters, join the rare categories with another one beforehand, at all sites.",
+                severity="note",
             )
 
     def _one_broadcast(self, alignment: Alignment) -> Iterator[Remark]:

@@ -36,23 +36,40 @@ SIMULATED = 100
 
 @dataclass(frozen=True)
 class Sureness:
-    """Sites × slots: how certain a match is (NaN if the site has none there), and whether it is a close call."""
+    """Sites × slots: how certain the least certain match is (NaN if the site has none there).
+
+    A match is a component with data that shares its slot with another site's; several may be in one cell. `components`
+    are their certainties, site by site; NaN for components that are no match.
+    """
 
     values: Array
-    close: NDArray[np.bool_]
+    components: tuple[Array, ...]
+    bound: float
     words: str
     name: str = "margin"
     limit: str = f"under {CLOSE:g} nats"
     expected_wrong: float | None = None
     """The expected number of wrong matches; None if unknown."""
-    matches: int = 0
-    """The number of components that sites found; several may be in one cell."""
-    close_calls: int = 0
-    """How many of them are close calls."""
+
+    @property
+    def close(self) -> NDArray[np.bool_]:
+        """Sites × slots: whether a match there is a close call."""
+        return np.asarray(self.values < self.bound)
+
+    @property
+    def matches(self) -> int:
+        return sum(int((~np.isnan(site)).sum()) for site in self.components)
+
+    @property
+    def close_calls(self) -> int:
+        """How many of the matches are close calls."""
+        return sum(int((site < self.bound).sum()) for site in self.components)
 
     def text(self, site: int, slot: int) -> str:
         """One value for people."""
-        value = float(self.values[site, slot])
+        return self.worded(float(self.values[site, slot]))
+
+    def worded(self, value: float) -> str:
         if np.isnan(value):
             return "–"
         return f"{value:.0%}" if self.name == "probability" else number(value)
@@ -62,28 +79,27 @@ def sureness(alignment: Alignment, coupled: CoupledSet, reliability: Reliability
     """How certain each match is. This is the only place that chooses the measure."""
     if reliability is not None:
         confidence = reading.confidence(alignment, reliability)
+        components = tuple(site[coupled] for site in confidence.probabilities)
         values = least_sure(alignment, coupled, confidence.probabilities)
         words = (
             "the probability that a component belongs in its slot, learned from simulations of sites like these, is "
             f"below {DOUBTFUL:g}"
         )
         limit, (wrong, _) = f"probability under {DOUBTFUL:g}", confidence.expected_wrong(coupled)
-        counts = matches_and_close_calls(alignment, coupled, confidence.probabilities, DOUBTFUL)
-        return Sureness(values, values < DOUBTFUL, words, "probability", limit, wrong, *counts)
-    margins = reading.margins(alignment)
-    values = least_sure(alignment, coupled, margins)
+        return Sureness(values, components, DOUBTFUL, words, "probability", limit, wrong)
+    margins = match_margins(alignment, coupled)
+    values = least_sure(alignment, coupled, [{coupled: site} for site in margins])
     words = f"the objective would lose less than {CLOSE:g} nats in the next best slot"
-    counts = matches_and_close_calls(alignment, coupled, margins, CLOSE)
-    return Sureness(values, values < CLOSE, words, matches=counts[0], close_calls=counts[1])
+    return Sureness(values, margins, CLOSE, words)
 
 
-def matches_and_close_calls(
-    alignment: Alignment, coupled: CoupledSet, values: Sequence[Mapping[CoupledSet, Array]], limit: float
-) -> tuple[int, int]:
-    """How many components sites found, and how many of them are less certain than the limit."""
-    pairs = zip(values, reading.seen(alignment, coupled), strict=True)
-    certainty = np.concatenate([site[coupled][seen] for site, seen in pairs])
-    return len(certainty), int((certainty < limit).sum())
+def match_margins(alignment: Alignment, coupled: CoupledSet) -> tuple[Array, ...]:
+    """Per site: the margin of each component; NaN if it is empty or alone in its slot, which is no match."""
+    pairs = zip(reading.seen(alignment, coupled), reading.alone(alignment, coupled), strict=True)
+    return tuple(
+        np.where(seen & ~alone, site[coupled], np.nan)
+        for site, (seen, alone) in zip(reading.margins(alignment), pairs, strict=True)
+    )
 
 
 def simulated_reliability(alignment: Alignment, length: float | None = None) -> Reliability | None:
@@ -178,6 +194,13 @@ class Findings:
     @cached_property
     def sureness(self) -> dict[CoupledSet, Sureness]:
         return {coupled: sureness(self.alignment, coupled, self.reliability) for coupled in self.sets}
+
+    @property
+    def why_unknown(self) -> str:
+        """Why no simulation can say how likely matches are right; empty if one may."""
+        from decbayes.calibration import why_unknown  # simulates sites, which loads all models
+
+        return why_unknown(self.alignment)
 
     @cached_property
     def influence(self) -> Influence:

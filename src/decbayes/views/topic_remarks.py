@@ -89,16 +89,16 @@ class MergedTopics:
 
     def few_documents(self) -> Iterator[Remark]:
         """Topics that come mostly from site topics with half of their words from a few documents."""
-        of_few = np.zeros(len(self.quality.shares))
-        sites = set()
+        of_few = np.zeros((len(self.names), len(self.quality.shares)))
         for place, (source, assignment) in enumerate(zip(self.sources, self.alignment.assignments, strict=True)):
             (slots,) = assignment.values()
             topics = topics_of_few(self.alignment.posteriors[place].remarks)
             for topic in (topic for topic in topics if topic < len(slots)):
-                of_few[slots[topic]] += source[[topic]].sum()
-                sites.add(self.names[place])
-        few = np.flatnonzero((of_few >= 1.0) & (of_few > MOSTLY * self.quality.learned))
+                of_few[place, slots[topic]] += source[[topic]].sum()
+        counts = of_few.sum(axis=0)
+        few = np.flatnonzero((counts >= 1.0) & (counts > MOSTLY * self.quality.learned))
         if len(few):
+            sites = [self.names[place] for place in np.flatnonzero(of_few[:, few].any(axis=1)).tolist()]
             named = "; ".join(f"{topic} ({self.quality.names[topic]})" for topic in few.tolist())
             yield Remark(
                 "few documents",

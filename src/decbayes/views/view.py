@@ -251,9 +251,10 @@ class View:
 
     def advice(self, alignment: "Alignment", names: Sequence[str] = ()) -> Iterator[Remark]:
         """What stands out in a merge of such models, and what to do about it; `names` are those of the sites."""
-        from decbayes.merging.reading import dissent  # only for merges
+        if len(alignment.posteriors) > 2:  # of two, nobody can say who is right
+            from decbayes.merging.reading import dissent
 
-        return dissent(alignment, names)
+            yield from dissent(alignment, names)
 
     def matrix(self, posterior: Posterior) -> Matrix | None:
         """How components follow each other, if they do."""

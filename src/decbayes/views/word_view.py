@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from decbayes.errors import StructureMismatch
+from decbayes.families.matrices import stored
 from decbayes.models.topics.quality import FACTOR, CoOccurrence, Quality
 from decbayes.posterior import Posterior
 from decbayes.remarks import Remark
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from decbayes.merging import Alignment
 
 TELLING = 5  # words that distinguish a topic from the others
+MOST_COMPARED = 1 << 19  # counts of all sites: comparing more takes longer than the merge
 
 
 class WordView(View):
@@ -47,10 +49,14 @@ class WordView(View):
         return Quality(posterior, top)
 
     def advice(self, alignment: "Alignment", names: Sequence[str] = ()) -> Iterator[Remark]:
-        """Topics to look at, and how to improve topics."""
+        """Sites that disagree, unless counts are too many to compare; topics to look at, and how to improve them."""
         from decbayes.views.topic_remarks import MergedTopics
 
-        return MergedTopics(alignment, names or [f"site {site}" for site in range(len(alignment.posteriors))]).remarks()
+        if sum(stored(posterior.contribution[FACTOR]).size for posterior in alignment.posteriors) <= MOST_COMPARED:
+            yield from super().advice(alignment, names)
+        yield from MergedTopics(
+            alignment, names or [f"site {site}" for site in range(len(alignment.posteriors))]
+        ).remarks()
 
     def notes(self, posterior: Posterior, counts: CoOccurrence | None = None) -> Notes:
         """How distinct topics are, which words distinguish each and, with `counts`, how coherent it is."""

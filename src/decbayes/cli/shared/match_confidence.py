@@ -35,7 +35,7 @@ def match_probabilities(
     if requested is False:
         return "not asked for, or none (robust, rounds)."
     if requested is None and not calibration.quick(alignment):
-        return "simulations take a while. --confidence asks for them."
+        return calibration.why_unknown(alignment) or "simulations take a while. --confidence asks for them."
     try:
         with messages().status("simulating sites like these"):
             reliability = calibration.reliability(alignment, solver=solver, matches=SIMULATED, length=length)

@@ -90,7 +90,8 @@ def features(margins: Array, evidence: Array, losses: Array, overlaps: Array) ->
     shares = np.clip(overlaps, LEAST_OVERLAP, 1.0 - LEAST_OVERLAP)
     return np.column_stack(
         [
-            np.log1p(np.minimum(margins, MOST_MARGIN)),
+            # Negative where another slot would suit the component better.
+            np.log1p(np.clip(margins, 0.0, MOST_MARGIN)),
             np.log(np.maximum(evidence, LEAST_COUNT)),
             -np.log1p(losses),
             logit(shares),

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +11,12 @@ from numpy.typing import NDArray
 from decbayes.families import Array, dense
 from decbayes.merging.alignment import Alignment
 from decbayes.merging.base.components import group_evidence, groups_of, log_bayes_factors
-from decbayes.merging.remarking import estranged, site_names
-from decbayes.merging.robust import Standing, standings
+from decbayes.merging.remarking import are_budgets, estranged, site_names
 from decbayes.posterior import Posterior
 from decbayes.remarks import Remark, listed
+
+if TYPE_CHECKING:
+    from decbayes.merging.robust import Standing
 
 # Log Bayes factors below this, in nats, are hardly chance, even with many sites and slots.
 DISAGREES = -10.0
@@ -25,6 +28,8 @@ LARGE = 5.0
 FEW = 4
 # The most sites excluded from one slot before the others are compared.
 MOST_EXCLUDED = 8
+# The fewest sites with a majority.
+FEWEST_JUDGED = 3
 # A site has nothing in common with the others if they confirm less than this share of its evidence.
 NOTHING = 0.1
 
@@ -51,7 +56,7 @@ class Influence:
 
     evidence: Array
     log_bayes_factor: Array
-    standings: tuple[Standing, ...] = ()
+    standings: "tuple[Standing, ...]" = ()
 
     @cached_property
     def share(self) -> Array:
@@ -103,9 +108,10 @@ class Influence:
 
     @cached_property
     def alone(self) -> NDArray[np.bool_]:
-        """Sites that agree with no other site although others agree: often a unit problem."""
+        """Sites that share no component with others although these share some: often a unit problem."""
         if self.standings:
-            return self._out & (self.apart > 1.0 - NOTHING)
+            unconfirmed = [standing.left_out or standing.alone > 1.0 - NOTHING for standing in self.standings]
+            return self._out & unconfirmed
         filled = self.evidence > 0.5
         agrees = filled & (self.log_bayes_factor >= DISAGREES)
         shares = (agrees & (agrees.sum(axis=0) > 1)).any(axis=1)
@@ -155,9 +161,13 @@ def influence(alignment: Alignment) -> Influence:
     raise AssertionError("the last pass returns")
 
 
-def standings_in(alignment: Alignment) -> tuple[Standing, ...]:
+def standings_in(alignment: Alignment) -> "tuple[Standing, ...]":
     """What a robust merge would make of each site; empty if it cannot judge, as for files of a round."""
-    return () if alignment.decided == "rounds" else standings(alignment.sent or alignment.posteriors)
+    if alignment.decided == "rounds" or len(alignment.posteriors) < FEWEST_JUDGED:
+        return ()
+    from decbayes.merging.robust import standings  # not for two files
+
+    return standings(alignment.sent or alignment.posteriors)
 
 
 DISSENT = "site disagrees"
@@ -169,8 +179,9 @@ def dissent(alignment: Alignment, names: Sequence[str]) -> Iterator[Remark]:
     if alignment.counted != "all":  # they are left out
         return
     names, named = names or site_names(len(alignment.posteriors)), set[int]()
-    for shared in alignment.shared().values():
-        groups, alone = estranged(*shared.parts)
+    budgets = are_budgets(alignment.structure)
+    for coupled, shared in alignment.shared().items():
+        groups, alone = estranged(*(shared.parts if not budgets else (alignment.evidence(coupled),)))
         named.update(alone, *(groups if len(groups) > 1 else ()))
     apart = {site: standing.against for site, standing in enumerate(standings_in(alignment)) if standing.disagrees}
     which = [f"{names[site]} ({share:.0%})" for site, share in apart.items() if site not in named]

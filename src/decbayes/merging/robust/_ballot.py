@@ -246,8 +246,8 @@ class Outcome:
     def unshared(self) -> list[NDArray[np.bool_]]:
         """Components that only one site has found although it otherwise agrees: each gets its own slot.
 
-        The rest of such a site counts if it is no larger than most. Similar sites would all know such a component, so
-        there it is taken for a fault.
+        The rest of such a site counts if it is the only one and no larger than most. Similar sites would all know such
+        a component, so there it is taken for a fault.
         """
         free = self.ballot.judging and self.ballot.spare and self.ballot.posteriors[0].structure.resizable
         out = ~np.isin(np.arange(len(self.against)), self.kept)
@@ -276,9 +276,9 @@ class Outcome:
         amounts = []
         for scale, part, unshared in zip(scales, self.parts, self.unshared, strict=True):
             site, agreeing = part.group.site, part.weights * (confirmed(part) & (part.weights > 0.5))
-            # Not if it claims more than most sites: such a claim would move the others.
-            usual = part.group.scale[site] >= 1.0
-            partly = np.where(np.isin(site, site[unshared]) & usual, agreeing, 0.0)
+            # A single site of usual size: several of them, or a claim of much evidence, would move the others.
+            single = np.unique(site[unshared]).size == 1
+            partly = np.where(np.isin(site, site[unshared]) & (part.group.scale[site] >= 1.0) & single, agreeing, 0.0)
             counted = np.where(np.isin(site, self.kept), part.weights, np.where(unshared, unconfirmed, partly))
             amounts.append(np.round(scale * counted, DIGITS))
         return amounts

@@ -1,8 +1,9 @@
 """By how much each site disagrees with the others, and which sites stand out.
 
 Chance explains some disagreement. If the model describes the data badly (outliers, skewed columns, too few slots),
-honest sites disagree by more than that, because each finds other components. Then only sites that disagree far more
-than is usual among the others are in doubt.
+honest sites disagree by more than that, because each finds other components; so they do if components overlap or many
+values are missing, because each divides its rows differently. Then only sites that disagree far more than is usual
+among the others are in doubt.
 """
 
 from dataclasses import replace

@@ -7,8 +7,8 @@
 3. A component that disagrees with the rest of its slot by more than chance or usual differences explain counts for
    less, or for nothing if it is far off (`_slots.py`). Sites that clearly disagree are left out. So are sites that
    share nothing with the others, if more of the others' votes count without them. If most sites disagree by more than
-   chance explains, the model does not fit: then only sites that disagree far more than is usual are left out, and all
-   others count in full (`_disagreement.py`).
+   chance explains, components overlap, many values are missing or the model does not fit: then only sites that
+   disagree far more than is usual are left out, and all others count in full (`_disagreement.py`).
 4. The remaining sites are recentred and aligned as usual, with their weights (`_ballot.py`). A component that only one
    site has found can be neither confirmed nor refuted: it gets its own slot with little weight, and a remark.
 
@@ -136,7 +136,7 @@ class Standing:
         if self.is_out:
             return f"disagrees clearly with most sites in {self.against:.0%} of its evidence and is left out"
         if self.disagrees:
-            rest = "agrees and counts" if self.counts > self.against else "claims much evidence and is left out"
+            rest = "agrees and counts" if self.counts > self.against else "is left out"
             return f"is the only one to have found {self.against:.0%} of what it reports; the rest {rest}"
         if self.alone > ALONE:
             return f"is the only one to have found {self.alone:.0%} of what it reports"
@@ -160,7 +160,7 @@ class RobustMerge:
         spare: the number of slots beyond those requested.
         judged: whether there were enough sites with data to tell which ones are right.
         misfit: whether sites that would have been left out count, because most sites disagree by more than chance
-            explains: then the model may not describe the data.
+            explains: components may overlap, values be missing, or the model not describe the data.
 
     >>> model = db.models.GaussianMean(variance=1.0, prior_variance=100.0)
     >>> sites = [model.fit(np.full((20, 1), mean)).posterior for mean in (0.0, 0.1, -0.1, 0.05, 6.0)]
@@ -214,10 +214,12 @@ class RobustMerge:
             verdict = f"{who} {'are' if len(out) > 1 else 'is'} left out; the {'others' if out else 'sites'}"
             yield Remark(
                 "many sites disagree",
-                "Many sites disagree by more than chance explains: the model, or the number of components, may not "
-                f"describe their data. {verdict} count as in a plain merge.",
-                "Look for outliers, skewed columns (take logarithms) and too few components. A fault that is not "
-                "far larger than these differences goes unnoticed.",
+                "Many sites disagree by more than is usual where components are clearly separate and the model "
+                f"describes the data. {verdict} count as in a plain merge.",
+                "Components may overlap, or many values may be missing. If not, look for outliers, skewed columns "
+                "(take logarithms) and too few components. A fault that is not far larger than these differences "
+                "goes unnoticed.",
+                severity="warning" if out else "note",
             )
 
     def _of_sites(self, sites: Sequence[str]) -> Iterator[Remark]:

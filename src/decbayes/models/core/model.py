@@ -150,6 +150,13 @@ class Model(Settings):
         """
         raise CannotDraw(f"{type(self).__name__} does not say how to draw observations.")
 
+    def with_gaps(self, data: Any, hidden: Any, source: Posterior, rng: np.random.Generator) -> Any:
+        """What `draw` returned, with as many missing values as the contribution of a posterior shows.
+
+        Values are missing at random within a column and a component; which ones are missing together is not known.
+        """
+        return data
+
     def score(self, posterior: Posterior, data: Any, held: Any = None) -> float:
         """The mean log predictive density, per observation or per held-out word or value."""
         check_again(data)

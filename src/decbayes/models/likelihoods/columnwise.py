@@ -32,6 +32,9 @@ class Columnwise(ABC):
     numeric: ClassVar[bool] = True
     """Whether the contribution of a value grows with its size."""
 
+    together: ClassVar[bool] = False
+    """Whether a row has values in all columns or in none."""
+
     @property
     @abstractmethod
     def family(self) -> Family:
@@ -51,7 +54,7 @@ class Columnwise(ABC):
 
     @abstractmethod
     def counts(self, contribution: Array) -> Array:
-        """(K, …): the number of values in a contribution, once for each parameter that shows it."""
+        """(K, …): the number of values of each column, once for each parameter that shows it."""
 
     @abstractmethod
     def log_predictive(self, natural: Array, points: Array) -> Array:

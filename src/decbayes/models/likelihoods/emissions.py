@@ -1,6 +1,6 @@
 """The emissions of a component: one likelihood, or several side by side with a factor each."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -15,9 +15,12 @@ from decbayes.models.core.information import Tally
 from decbayes.models.core.points import check_rounding
 from decbayes.models.core.settings import is_ours
 from decbayes.models.likelihoods.columnwise import Columnwise
+from decbayes.models.likelihoods.gaps import observed_shares
 from decbayes.models.likelihoods.likelihood import Likelihood, check_likelihood, counts_of, largest_contribution
 
 Natural = dict[str, Array]
+Observed = Callable[[Array], NDArray[np.bool_]]
+"""Which values are there, given the probability of each."""
 
 
 @dataclass(frozen=True)
@@ -140,6 +143,21 @@ class Emissions:
                 raise CannotDraw(f"{type(part.likelihood).__name__} does not say how to `draw` observations.")
             points[:, part.places] = draw(parameters[part.name], components, rng)
         return points
+
+    def with_gaps(self, points: Array, components: NDArray[np.intp], tally: Tally, observed: Observed) -> Array:
+        """Points of these components, with as many missing values as the contribution behind a tally."""
+        columns, counts = np.zeros(points.shape[1], dtype=np.intp), np.empty((len(tally.parts), 0))
+        for part in self.parts:
+            if not isinstance(part.likelihood, Columnwise):
+                return points
+            # Columns that are missing together share one draw.
+            own = np.zeros(len(part.places), np.intp) if part.likelihood.together else np.arange(len(part.places))
+            columns[list(part.places)] = counts.shape[1] + own
+            counts = np.hstack([counts, tally.within[part.name][:, : own[-1] + 1]])
+        shares = observed_shares(counts, tally.parts)
+        if (shares == 1.0).all():
+            return points
+        return np.where(observed(shares[components])[:, columns], points, np.nan)
 
     def embedded(self, points: Array) -> Array:
         """(N, q): the points as coordinates, whatever the kinds of columns."""

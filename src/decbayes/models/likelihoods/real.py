@@ -196,6 +196,7 @@ class Correlated(RealColumns):
         f"finite numbers below {LARGEST:g}, and be missing only where all real columns are: "
         "covariance='full' needs whole rows"
     )
+    together: ClassVar[bool] = True
 
     @property
     def family(self) -> NormalWishart:

@@ -31,6 +31,7 @@ from decbayes.models.core.points import (
 from decbayes.models.core.settings import LOCAL, Width, number_of
 from decbayes.models.likelihoods.discrete import draw_categories
 from decbayes.models.likelihoods.emissions import Emissions, Natural, Reference, coefficients, plus
+from decbayes.models.likelihoods.gaps import observed_somewhere
 from decbayes.models.likelihoods.likelihood import nearest, spread_out_centres, summed
 from decbayes.models.likelihoods.point_pass import MOST_CANDIDATES, PointBlocks
 from decbayes.models.mixtures.consensus import FEWEST_ROWS, fit_pieces
@@ -288,6 +289,10 @@ class Clusters(Model):
         """Observations given the parameters, and the component of each."""
         components = draw_categories(np.tile(parameters["weights"], (size, 1)), rng)
         return self.emissions.draw(parameters, components, rng), components
+
+    def with_gaps(self, data: Array, hidden: NDArray[np.intp], source: Posterior, rng: np.random.Generator) -> Array:
+        """Each observation keeps a value: those without any do not count."""
+        return self.emissions.with_gaps(data, hidden, self.tally(source), partial(observed_somewhere, rng=rng))
 
     @completed
     def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:

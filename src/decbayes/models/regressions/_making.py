@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from decbayes.base.arguments import columns_listed
+from decbayes.base.arguments import columns_listed, some
 from decbayes.columns import Categorical, Column, columns_of
 from decbayes.columns.frames import is_frame, names_in, rows_in, warn
 from decbayes.columns.sums import columns_among
@@ -147,6 +147,11 @@ def model_of_file(
         chosen = split_names(columns)
         read = read_frame(path, [*chosen, *group_columns(settings)] if chosen else chosen)
         frame = complete(path, needed_columns(model, read, formula, settings), report).data
+        unused = [name for name in kinds_from(kinds) if name in read and name not in frame]
+        if unused:
+            raise InvalidData(
+                f"The formula does not use {some(unused)}: leave it out of --kinds, or add it to the formula."
+            )
         regression = model_of_frame(model, frame, formula, target, kinds_from(kinds), report, settings)
         report(f"{path}: {columns_text(regression.columns)}")
         return regression, regression.points(frame)

@@ -53,8 +53,8 @@ class Outcome(ABC):
     """The outcomes that all but a few rows may have: see `FewEvents`."""
 
     def are_few(self, targets: Array) -> bool:
-        """Whether rules replaced the targets by one share for all rows; no such outcome is between 0 and 1."""
-        return bool(self.common) and bool(((targets > 0.0) & (targets < 1.0)).any())
+        """Whether rules replaced the targets by one share for all rows, between 0 and 1."""
+        return bool(self.common) and bool(len(targets) and 0.0 < targets.min() == targets.max() < 1.0)
 
     recentres: ClassVar[bool] = False
     """Whether log p(y|f) is y f + h(f) times the weight of the row, so that messages determine their curvature."""

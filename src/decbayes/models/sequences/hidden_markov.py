@@ -19,6 +19,7 @@ from decbayes.models.core.persons import Persons
 from decbayes.models.core.points import check_fit, check_structure, of_own_posterior
 from decbayes.models.likelihoods.discrete import draw_categories
 from decbayes.models.likelihoods.emissions import Emissions, Natural, Reference
+from decbayes.models.likelihoods.gaps import observed
 from decbayes.models.likelihoods.likelihood import nearest_centres, scaled
 from decbayes.models.likelihoods.real import Covariance, RealColumns, real_likelihood
 from decbayes.models.sequences.chains import (
@@ -249,6 +250,12 @@ class HiddenMarkov(Sequential):
             shares = parameters["transitions"][states[step]]
         drawn = [self.emissions.draw(parameters, path, rng) for path in states.T]
         return drawn, list(states.T)
+
+    def with_gaps(
+        self, data: list[Array], hidden: list[NDArray[np.intp]], source: Posterior, rng: np.random.Generator
+    ) -> list[Array]:
+        tally, draw = self.tally(source), partial(observed, rng=rng)
+        return [self.emissions.with_gaps(*sequence, tally, draw) for sequence in zip(data, hidden, strict=True)]
 
     def describe(self, posterior: Posterior, *, top: int = 10) -> list[Row]:
         """How often and for how long each state is visited, what sets it apart, and its columns."""

@@ -9,6 +9,7 @@ from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.keys import AgentId, agent_id, short
 from decbayes.network.protocol.group.motions import Ballot, Extend, Open, Proof, Remove, Rotate, Vote
 from decbayes.network.protocol.records.accounts import accounts
+from decbayes.network.protocol.records.notes import obstacle
 from decbayes.network.protocol.records.pool import Pool
 from decbayes.network.protocol.records.record import Entry, Record
 from decbayes.network.protocol.site.evidence import fitted_part
@@ -246,7 +247,7 @@ def check_belief(
 ) -> None:
     """Check that notes do not change a merge, and that sites agree on its calibration.
 
-    It must be calibrated once all sites whose evidence counts have published notes.
+    It must be calibrated once all sites whose evidence counts have published notes, if its model can be.
     """
     agents = {site.number: site.agent for site in sites if site.agent is not None}
     if any(agent.posterior() != before[number] for number, agent in agents.items()):
@@ -257,7 +258,8 @@ def check_belief(
     speaking = {agent.id for agent in agents.values() if agent.id not in ledger.traitors and not agent.retracted}
     counted = records_of(next(iter(agents.values())).pool)
     belief = beliefs[0]
-    later = next(iter(agents.values())).charter.epoch is not None
+    charter = next(iter(agents.values())).charter
+    later = bool(obstacle(charter))
     if not later and len(agents) > 1 and counted and counted.keys() <= speaking and (belief.why or belief.stale):
         raise Violation(f"all members have published notes, but the merge is not calibrated: {belief.why}")
     check_deviations(next(iter(agents.values())).posterior(), belief.posterior)

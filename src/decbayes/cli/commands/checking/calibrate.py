@@ -14,7 +14,7 @@ from rich.table import Table
 from decbayes.base.writing import write_whole
 from decbayes.calibration import Information
 from decbayes.calibration.intervals import by_response
-from decbayes.calibration.sites import check_all_once
+from decbayes.calibration.sites import check_all_once, units_in
 from decbayes.cli.shared.common_options import PosteriorColumns, model_input
 from decbayes.cli.shared.outputs import check_output, output_option
 from decbayes.cli.shared.running import WrongArgument
@@ -32,10 +32,12 @@ from decbayes.cli.shared.terminal import output as console
 from decbayes.disclosure import Persons, Rules
 from decbayes.disclosure.guarding import NEARLY
 from decbayes.disclosure.latent_sums import between_few, coarse, coarse_columns
+from decbayes.disclosure.preparing import unit_of
 from decbayes.errors import InvalidFile, NotCalibrated, NotDisclosed
 from decbayes.files import MOST_BYTES, load, load_note, save
 from decbayes.models.core.evaluation import hold_back, rows_of
 from decbayes.models.core.model import Model
+from decbayes.models.core.persons import EACH
 from decbayes.models.core.registry import model_for
 from decbayes.models.regressions.regression import Regression
 from decbayes.posterior import Posterior
@@ -138,7 +140,8 @@ def write_part(
     if rows < size and rules is not None:
         raise NotDisclosed(
             f"{size:,} × {size:,} sums over {rows:,} persons would reveal single ones: at least {size:,} are "
-            "needed. Calibrate a smaller model, or without this site. For public or made-up data: --rules none."
+            "needed. Merge the other sites' files without this one and calibrate that, or fit a smaller model at all "
+            "sites. For public or made-up data: --rules none."
         )
     if rules is not None:
         if robust:  # other grids follow from the contribution, and rounded ones can be those of no rows
@@ -146,7 +149,8 @@ def write_part(
         part = hide_small_components(part, model, posterior, observations, rules, persons)
     write_whole(output, part.to_bytes())
     of_persons = f" of {rows:,} persons" if rows < count else ""
-    sums = f"{size:,} × {size:,} sums over {count:,} observations{of_persons}"
+    units = "" if model.unit == "observation" else f" ({units_in(model, observations):,.0f} {model.unit}s)"
+    sums = f"{size:,} × {size:,} sums over {count:,} {unit_of(model, EACH)}{units}{of_persons}"
     messages().print(f"{output}: {sums}, no rows of {', '.join(map(str, data))}")
     if rows < size:
         messages().print(f"With fewer persons than {size:,} these sums reveal much about each of them: think twice.")

@@ -14,6 +14,7 @@ from rich.table import Table
 from decbayes.calibration import Choice, Diagnosis, Scores, diagnose
 from decbayes.calibration.validation import LEAST_HELD_BACK
 from decbayes.calibration.validation import validate as score_posteriors
+from decbayes.cli.commands.checking._fitted_rows import check_holds, check_holds_none, check_holds_only
 from decbayes.cli.shared.common_options import PosteriorColumns, model_input
 from decbayes.cli.shared.outputs import (
     DPI,
@@ -125,10 +126,11 @@ def diagnose_fit(files: list[Path], columns: str, share: float | None) -> Diagno
         raise WrongArgument("--approximation needs the data, one file, and the posterior that was fitted to them.")
     data, path = files
     posterior = load(path)
-    model = model_for(posterior.structure)
+    model, data = model_for(posterior.structure), table_file(data)
     observations = model.read(model_input(model, [data]), columns=columns, report=messages().print)
     if share is not None:
         observations = hold_back(model, observations, share=share)[0]
+    check_holds_only(path, data, model, observations, columns)
     with messages().status("drawing"):
         return diagnose(model, [observations], posterior)
 
@@ -143,8 +145,9 @@ def site_scores(
     data, *paths = files
     read = same_columns([load(path) for path in paths])
     model = model_for(read[0].structure)
+    data = data if model.many_files else table_file(data)  # standard input is read once
     observations = model.read(model_input(model, [data]), columns=columns, report=messages().print)
-    persons = persons_of(model, [data], person)
+    persons, rows = persons_of(model, [data], person), model.count(observations)
     observations = safe_to_send(model, observations, rules, persons)
     if share is not None:
         if not 0.0 < share < 1.0:
@@ -157,6 +160,7 @@ def site_scores(
             "fewer would reveal too much about each. Hold back a larger share."
         )
     compared = candidates(paths, read, numbers)
+    check_holds_none(paths, data, columns, rows, 0 if share is None else model.count(observations))
     check_scores(model, observations, rules, persons, len(compared))
     with messages().status("scoring"):
         return score_posteriors(model, compared, observations)
@@ -187,8 +191,9 @@ def leave_one_out_scores(
         raise InvalidData("Give the data that were fitted, then the posteriors to score.")
     data, *paths = files
     read = [load(path) for path in paths]
-    models = [model_for(posterior.structure) for posterior in read]
+    models, data = [model_for(posterior.structure) for posterior in read], table_file(data)
     observations, persons = rows_for_all(models, data, person, rules)
+    check_holds(paths, data)
     compared = candidates(paths, read, None)
     check_scores(models[0], observations, rules, persons, len(compared))
     with messages().status("scoring"):

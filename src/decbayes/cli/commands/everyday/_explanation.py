@@ -21,6 +21,7 @@ from decbayes.merging.reading import CLOSE, DOUBTFUL, Heterogeneity, Parties
 from decbayes.posterior import Posterior, entry_name
 from decbayes.structure import CoupledSet
 from decbayes.views import view_of
+from decbayes.views.findings import match_margins
 from decbayes.views.text_summary import filled_slots
 from decbayes.views.values import DIVIDED, Difference, divided
 
@@ -65,7 +66,7 @@ def print_alignment(
         texts = {slot: captions[slot] for slot in filled_slots(merged, coupled)}
         cell, values = margin_cell, match_margins(alignment, coupled)
         if isinstance(confidence, Confidence):
-            cell, values = probability_cell, [site[coupled] for site in confidence.probabilities]
+            cell, values = probability_cell, tuple(site[coupled] for site in confidence.probabilities)
         columns = [
             [Text(plain(name)), *(cell(components, of_site) for components in row)]
             for name, row, of_site in zip(names, reading.fillings(alignment, coupled), values, strict=True)
@@ -129,15 +130,6 @@ def legend(alignment: Alignment, coupled: CoupledSet, confidence: Confidence | s
     if reliability.unlike > UNLIKE:
         yield "Margins are unlike those of simulated sites: the model may describe these"
         yield "data badly. Treat the probabilities with care."
-
-
-def match_margins(alignment: Alignment, coupled: CoupledSet) -> list[Array]:
-    """Per site: the margin of each component; NaN if it is empty or alone in its slot, which is no match."""
-    pairs = zip(reading.seen(alignment, coupled), reading.alone(alignment, coupled), strict=True)
-    return [
-        np.where(seen & ~alone, site[coupled], np.nan)
-        for site, (seen, alone) in zip(reading.margins(alignment), pairs, strict=True)
-    ]
 
 
 def proven_matches(alignment: Alignment, coupled: CoupledSet) -> Iterator[str]:
@@ -267,7 +259,7 @@ def print_parties(parties: Parties, names: list[str]) -> None:
     share = f"{parties.share:.0%} of all evidence"
     output().print(f"groups: the largest {parties.largest} of {len(names)} sites have {share}.")
     change = f"parameters move by up to {parties.change:,.1f} deviations"
-    output().print(f"Without a site, or one of the groups of up to a third of them that were tried, {change}.")
+    output().print(f"Without a site or a tried group, {change}.")
     for remark in parties.remarks(names):
         output().print(plain(str(remark)))
 

@@ -76,7 +76,7 @@ from decbayes.models.core.registry import command_name, model_for
 from decbayes.models.core.settings import LOCAL as NEED_NOT_AGREE
 from decbayes.models.core.settings import number_of
 from decbayes.posterior import Posterior
-from decbayes.remarks import lines
+from decbayes.remarks import RULES, lines
 from decbayes.updates.forgetting import Forgetting, checked_forgetting
 from decbayes.updates.rounds import Sent, sent_in
 
@@ -300,7 +300,9 @@ def print_outcome(outcome: FitResult, output: Path, model: Model, observations: 
     messages().print(f"{output}: {outcome.text}")
     if model.modelled:
         messages().print(plain(f"models the {model.modelled}"))
-    for line in lines(outcome.posterior.remarks, rest=f"`decbayes show {output} --remarks` prints all"):
+    # What disclosure rules changed was printed when they changed it.
+    remarks = [remark for remark in outcome.posterior.remarks if remark.is_warning or remark.kind != RULES]
+    for line in lines(remarks, rest=f"`decbayes show {output} --remarks` prints all"):
         messages().print(plain(line))
     if as_json:
         structure = outcome.posterior.structure

@@ -19,8 +19,8 @@ from decbayes.models.regressions.varying.site_effects import same
 DOMINANT = 0.999
 
 FEW = (
-    "Fewer than {least} persons differ in '{target}': the file says so and hides who they are. It tells how frequent "
-    "the outcome is, but not what it depends on."
+    "Fewer than {least} persons differ in '{target}': the file says that there are some and hides who they are. It "
+    "does not tell what the outcome depends on{events}."
 )
 
 
@@ -74,9 +74,12 @@ def few_hidden(
     alike = persons.total(rows) == rows and not table.weights and not table.varying
     if usual not in common or not (alike and 0 < few < least):
         return points, []
+    events = (
+        "" if table.columns[table.target].flag else ", and counts one event per person: too few if some have several"
+    )
     changed = points.copy()
     changed[:, table.target_place] = abs(usual - assumed_share(rows, least))
-    return changed, [FEW.format(least=least, target=table.target)]
+    return changed, [FEW.format(least=least, target=table.target, events=events)]
 
 
 def check_levels(table: Table, points: Array, least: int, persons: Persons) -> None:
