@@ -12,12 +12,9 @@ from decbayes.calibrated import Calibration
 from decbayes.calibration import why_unknown
 from decbayes.cli.commands.everyday._explanation import close_calls, margin_cell, match_margins, proven_matches
 from decbayes.cli.shared.posterior_files import supporters
-from decbayes.reporting._remarks import remarks
-
-
 from decbayes.merging.reading import Curve
 from decbayes.reporting._alignments import close_calls as close_call_table
-from decbayes.reporting._remarks import match_remarks
+from decbayes.reporting._remarks import match_remarks, remarks
 from decbayes.reporting.reports import intervals_text, page
 from decbayes.views import Findings, view_of
 from decbayes.views.answers import answer
