@@ -39,7 +39,7 @@ CALLS = {
     "db.streams.sequential": lambda rng: list(db.streams.sequential(AUTO, SHARDS, rng=rng)),
 }
 # Written by whoever extends the library, and called with a generator by those above.
-PARTS = {"draw", "made_up", "example"}
+PARTS = {"draw", "with_gaps", "made_up", "example"}
 NOT_NEEDED = {"mean"} | {name for name, (model, _) in ZOO.items() if isinstance(model, Regression)}
 
 
