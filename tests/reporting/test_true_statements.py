@@ -17,7 +17,8 @@ from decbayes.reporting._alignments import close_calls as close_call_table
 from decbayes.reporting._remarks import match_remarks, remarks
 from decbayes.reporting.reports import intervals_text, page
 from decbayes.views import Findings, view_of
-from decbayes.views.answers import answer
+from decbayes.views.answers import answer, certainty
+from decbayes.views.values import plural
 
 UNSURE = db.merging.Reliability(Curve(0.0, (0.0,) * 3), Curve(0.0, (0.0,) * 4), 100, 0.5, 0.0)
 COLUMNS = {"age": db.columns.Gaussian(60.0, 10.0), "sex": db.columns.Categorical("f", "m")}
@@ -303,3 +304,12 @@ def test_intervals_are_not_exact_in_the_headline_and_too_narrow_below_it(rng):
     apart = Findings.by_name(db.align([model.fit(shard).posterior for shard in shards]), list("abcd"))
     assert any("too narrow" in remark.what for remark in remarks(apart))
     assert "would be exact for this model; they are too narrow, because sites differ" in answer(apart)[1]
+
+
+def test_intervals_of_clusters_are_called_too_narrow_once(rng):
+    """The reason that regressions have is not that of clusters."""
+    model = db.GaussianMixture(2, 1, covariance="diagonal", ascent=db.Ascent(restarts=1))
+    sites = [model.fit(rng.normal(np.repeat([-3.0, 3.0], 20), 1.0)[:, None], rng=rng).posterior for _ in range(3)]
+    said = certainty(Findings(db.align(sites), ("a", "b", "c")))
+    assert said.count("too narrow") == 1
+    assert plural("match", 4.8) == "matches"

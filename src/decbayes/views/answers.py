@@ -142,8 +142,8 @@ def doubts(findings: Findings) -> Iterator[str]:
     elif findings.merged.calibration is None:
         stated = view.profiles(findings.merged) or view.frequencies(findings.merged)
         several = plural(view.noun, 2)
-        narrow = f"its intervals are too narrow where {several} overlap: half of them may miss there"
-        yield f"the result is approximate{f', and {narrow}' if stated else ''}"
+        missing = f"its intervals are too narrow where {several} overlap: half of them may miss there"
+        yield f"the result is approximate{f', and {missing}' if stated else ''}"
     else:
         yield "the intervals are calibrated"
     if narrow:

@@ -203,7 +203,7 @@ def count_of(count: float, thing: str) -> str:
 
 def plural(noun: str, count: float) -> str:
     """The noun for this count: 1 class, 3 classes."""
-    return noun if count == 1 else f"{noun}{'es' if noun.endswith('s') else 's'}"
+    return noun if count == 1 else f"{noun}{'es' if noun.endswith(('s', 'ch')) else 's'}"
 
 
 def percent(share: float) -> str:
