@@ -247,7 +247,8 @@ def check_belief(
 ) -> None:
     """Check that notes do not change a merge, and that sites agree on its calibration.
 
-    It must be calibrated once all sites whose evidence counts have published notes, if its model can be.
+    Once all sites whose evidence counts have published notes, all notes must have arrived, and the merge must be
+    calibrated if its model can be.
     """
     agents = {site.number: site.agent for site in sites if site.agent is not None}
     if any(agent.posterior() != before[number] for number, agent in agents.items()):
@@ -259,8 +260,8 @@ def check_belief(
     counted = records_of(next(iter(agents.values())).pool)
     belief = beliefs[0]
     charter = next(iter(agents.values())).charter
-    later = bool(obstacle(charter))
-    if not later and len(agents) > 1 and counted and counted.keys() <= speaking and (belief.why or belief.stale):
+    missing = belief.stale or (belief.why and not obstacle(charter))
+    if charter.epoch is None and len(agents) > 1 and counted and counted.keys() <= speaking and missing:
         raise Violation(f"all members have published notes, but the merge is not calibrated: {belief.why}")
     check_deviations(next(iter(agents.values())).posterior(), belief.posterior)
 
