@@ -177,6 +177,16 @@ def test_a_plain_merge_names_the_sites_that_a_robust_one_leaves_out():
         assert "site 0" in others or names_of(remarks)
 
 
+def test_a_site_that_was_left_out_disagrees_as_a_whole(monkeypatch):
+    """Its standing has no share that disagrees: nobody else knows what it found."""
+    posteriors = columns_swapped(0)
+    left_out = [db.merging.Standing(0.0, left_out=True), *(db.merging.Standing() for _ in posteriors[1:])]
+    monkeypatch.setattr("decbayes.merging.robust.standings", lambda given: tuple(left_out))
+    monkeypatch.setattr("decbayes.merging.reading._influence.estranged", lambda *given: ([], {}))
+    (said,) = [remark.what for remark in db.merging.remarks(db.align(posteriors)) if remark.kind == DISSENT]
+    assert said.startswith("site 0 (100%) clearly disagrees")
+
+
 def test_honest_sites_two_sites_rounds_and_robust_merges_have_no_such_remark():
     posteriors = columns_swapped(0)
     assert not names_of(db.merging.remarks(db.align(posteriors[1:])))

@@ -576,6 +576,8 @@ def test_reasons_are_told_in_plain_words(honest, rng):
     disagrees = "counts for 40% of its evidence, because part of it disagrees with the others"
     assert Standing(counts=0.4, agrees=0.5).reason() == disagrees
     assert not Standing(counts=0.4).flagged
+    half = Standing(counts=1.0, against=0.6, alone=0.1).reason()
+    assert half == "disagrees clearly in 60% of its evidence, as at least half of the sites do, and counts"
 
 
 def test_a_site_left_out_is_first_asked_for_its_units_which_may_be_in_agreed_scales(rng):

@@ -28,8 +28,6 @@ LARGE = 5.0
 FEW = 4
 # The most sites excluded from one slot before the others are compared.
 MOST_EXCLUDED = 8
-# The fewest sites with a majority.
-FEWEST_JUDGED = 3
 # A site has nothing in common with the others if they confirm less than this share of its evidence.
 NOTHING = 0.1
 
@@ -68,7 +66,7 @@ class Influence:
     def apart(self) -> Array:
         """The share of each site's evidence that contradicts the other sites."""
         if self.standings:
-            return np.array([1.0 if standing.left_out else standing.against for standing in self.standings])
+            return np.array([standing.apart for standing in self.standings])
         against = np.where(self.log_bayes_factor < DISAGREES, self.evidence, 0.0).sum(axis=1)
         return per_observation(against, self.evidence.sum(axis=1))
 
@@ -163,9 +161,9 @@ def influence(alignment: Alignment) -> Influence:
 
 def standings_in(alignment: Alignment) -> "tuple[Standing, ...]":
     """What a robust merge would make of each site; empty if it cannot judge, as for files of a round."""
-    if alignment.decided == "rounds" or len(alignment.posteriors) < FEWEST_JUDGED:
+    if alignment.decided == "rounds":
         return ()
-    from decbayes.merging.robust import standings  # not for two files
+    from decbayes.merging.robust import standings  # most readings of an alignment do without
 
     return standings(alignment.sent or alignment.posteriors)
 
@@ -183,7 +181,7 @@ def dissent(alignment: Alignment, names: Sequence[str]) -> Iterator[Remark]:
     for coupled, shared in alignment.shared().items():
         groups, alone = estranged(*(shared.parts if not budgets else (alignment.evidence(coupled),)))
         named.update(alone, *(groups if len(groups) > 1 else ()))
-    apart = {site: standing.against for site, standing in enumerate(standings_in(alignment)) if standing.disagrees}
+    apart = {site: standing.apart for site, standing in enumerate(standings_in(alignment)) if standing.disagrees}
     which = [f"{names[site]} ({share:.0%})" for site, share in apart.items() if site not in named]
     if which:
         yield Remark(

@@ -123,6 +123,11 @@ class Standing:
         return self.left_out or self.against > FLAGGED
 
     @property
+    def apart(self) -> float:
+        """The share of its evidence that disagrees, or that no other site knows if it was left out for that."""
+        return 1.0 if self.left_out else self.against
+
+    @property
     def is_out(self) -> bool:
         """Whether the site was left out because it disagrees with the others."""
         return self.disagrees and not self.counts
@@ -135,6 +140,10 @@ class Standing:
             return "was left out: most of what it found is unknown to most sites"
         if self.is_out:
             return f"disagrees clearly with most sites in {self.against:.0%} of its evidence and is left out"
+        if self.disagrees and self.alone < self.against:
+            return (
+                f"disagrees clearly in {self.against:.0%} of its evidence, as at least half of the sites do, and counts"
+            )
         if self.disagrees:
             rest = "agrees and counts" if self.counts > self.against else "is left out"
             return f"is the only one to have found {self.against:.0%} of what it reports; the rest {rest}"
