@@ -32,6 +32,7 @@ from decbayes.remarks import (
     about_sites,
     by_number,
     warnings_in,
+    with_measured_distance,
 )
 from decbayes.structure import CoupledSet
 from decbayes.views.coefficient_view import has_robust_errors
@@ -236,8 +237,7 @@ class Findings:
         """
         if len(self.sites) < 2:
             return {}
-        remarks = warnings_in((*self.usual, *self.advice, *self.parties.remarks(self.names)))
-        named: list[tuple[str, Collection[int]]] = [(one.kind, one.sites) for one in remarks if one.kind != UNITS]
+        named: list[tuple[str, Collection[int]]] = [(one.kind, one.sites) for one in self.warnings if one.kind != UNITS]
         strangers = {site for kind, sites in named if kind in (NOTHING_SHARED, SITE_ALONE) for site in sites}
         disagreeing, large = flagged(self.influence.disagreeing), flagged(self.influence.large)
         named += [(DISSENT, [site for site in disagreeing if site not in strangers]), (LARGE, large)]
@@ -263,14 +263,20 @@ class Findings:
         """The remarks on merges of such a model."""
         return tuple(self.view.advice(self.alignment, self.names))
 
+    @cached_property
+    def warnings(self) -> tuple[Remark, ...]:
+        """The warnings of the merge, and of the sites and groups that it depends on."""
+        noticed = with_measured_distance((*self.usual, *self.advice, *self.parties.remarks(self.names)))
+        return warnings_in(noticed)
+
     def flags(self, site: int) -> tuple[str, ...]:
         """What stands out about a site, in a few words."""
-        return self.influence.flags(site, [*self.usual, *self.advice]) if len(self.sites) > 1 else ()
+        return self.influence.flags(site, self.warnings) if len(self.sites) > 1 else ()
 
     @property
     def doubted(self) -> list[int]:
         """The sites whose values may be in another unit than agreed, or codes: these may decide the result."""
-        doubts = [remark for remark in (*self.usual, *self.advice) if remark.kind in (*OF_VALUES, UNITS)]
+        doubts = [remark for remark in self.warnings if remark.kind in (*OF_VALUES, UNITS)]
         return sorted({site for remark in doubts for site in remark.sites})
 
     @property
