@@ -2,8 +2,8 @@
 
 import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Literal, overload
 
@@ -23,12 +23,30 @@ CONSTANT = "constant columns"
 """The kind of remark of a fit that names columns with one value in all rows."""
 # Kinds of remarks of a fit that doubt its values.
 OF_VALUES = ("missing-value codes", "other values")
+DISSENT, NOTHING_SHARED, SITE_ALONE = "site disagrees", "nothing shared", "site alone"
+"""The kinds of remarks on sites that a robust merge would leave out, and on those that share little with the others."""
+COUNTED_TWICE, UNITS, LARGE = "counted twice", "units", "large"
 # Kinds of remarks that name sites which may be wrong, and that advise on slots: these come last, since such sites also
 # make components differ.
-OF_SITES = ("site disagrees", "nothing shared", "site alone", "stands out", CONSTANT)
+OF_SITES = (DISSENT, NOTHING_SHARED, SITE_ALONE, "stands out", CONSTANT)
 FEW_SLOTS, DIFFER = "few slots", "sites differ"
 OF_SLOTS = (FEW_SLOTS, "unlike shares", "small sites", "duplicate slots")
 SITES_FIRST = "First check the sites that are named."
+# What warnings say about one site and about several, by kind, most important first; and warnings of other kinds.
+ABOUT_SITES: Mapping[str, tuple[str, str]] = {
+    DISSENT: ("disagrees with the other sites", "disagree with {others}"),
+    NOTHING_SHARED: ("has no {noun} in common with the others", "have no {noun} in common with {others}"),
+    SITE_ALONE: ("found mostly what no other site found", "found mostly what no other site found"),
+    COUNTED_TWICE: 2 * ("seem to hold the same data, which count more than once",),
+    "no data": ("has no data", "have no data"),
+    UNITS: (
+        "seems to have a column in another unit than the others",
+        "seem to have a column in another unit than the others",
+    ),
+    LARGE: ("has far more weight than the others", "have far more weight than the others"),
+    "group": ("decides much of the merge", "together decide much of the merge"),
+}
+ABOUT_DATA = "has a warning about its data ({kind})", "have a warning about their data ({kind})"
 # Changes by disclosure rules that are shown of one site.
 MOST_CHANGES = 5
 # Advice on what a site sends first; and the kinds of remark in which a merge says how far it is from one fit, and why
@@ -47,6 +65,8 @@ class Remark:
         advice: what to do about it, in one line.
         rests_on: the figures behind it, in one sentence; may be empty.
         severity: a "warning" may change conclusions from the result; a "note" is for information.
+        sites: the numbers of the sites that it names, in the order of the posteriors that were merged. The text names
+            the first few of them; files have only the text, and remarks with the same text are equal.
 
     >>> print(db.checking.Remark("no data", "Site 3 has no data.", "Was the right file fitted?", severity="note"))
     Site 3 has no data. Was the right file fitted?
@@ -57,6 +77,7 @@ class Remark:
     advice: str
     rests_on: str = ""
     severity: Severity = "warning"
+    sites: tuple[int, ...] = field(default=(), compare=False, repr=False)
 
     def __str__(self) -> str:
         return " ".join(filter(None, (self.what, self.rests_on, self.advice)))
@@ -64,6 +85,10 @@ class Remark:
     @property
     def is_warning(self) -> bool:
         return self.severity == "warning"
+
+
+TEXTS = tuple(part.name for part in fields(Remark) if part.compare)
+"""What files keep of a remark."""
 
 
 class Later(Sequence[Remark]):
@@ -109,12 +134,25 @@ def ordered(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
 def sites_first(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
     """The remarks on a merge in their order; if some name sites, other advice comes after."""
     given = ordered(remarks)
-    if not any(remark.is_warning and remark.kind in OF_SITES for remark in given):
-        return given
+    first = f"{SITES_FIRST} " if any(remark.is_warning and remark.kind in OF_SITES for remark in given) else ""
     return tuple(
-        replace(remark, advice=f"{SITES_FIRST} {remark.advice}") if remark.kind in (FEW_SLOTS, DIFFER) else remark
+        replace(remark, advice=first + remark.advice.removeprefix(f"{SITES_FIRST} "))
+        if remark.kind in (FEW_SLOTS, DIFFER)
+        else remark
         for remark in given
     )
+
+
+def about_sites(
+    named: Iterable[tuple[str, Collection[int]]], noun: str = "component", others: str = "most other sites"
+) -> dict[tuple[str, str], list[int]]:
+    """What kinds of warnings say about one site and about several, most important first, and the sites they name."""
+    places = {kind: place for place, kind in enumerate(ABOUT_SITES)}
+    said: dict[tuple[str, str], list[int]] = {}
+    for kind, sites in sorted(named, key=lambda of_kind: places.get(of_kind[0], len(places))):
+        one, several = (text.format(noun=noun, others=others, kind=kind) for text in ABOUT_SITES.get(kind, ABOUT_DATA))
+        said[one, several] = sorted({*said.get((one, several), ()), *sites})
+    return {words: sites for words, sites in said.items() if sites}
 
 
 def without_advice_to_refine(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
@@ -155,16 +193,15 @@ def warn_of(doubts: Sequence[Remark]) -> None:
 
 def to_plain(remarks: Iterable[Remark]) -> list[dict[str, str]]:
     """Remarks as plain values for files."""
-    return [asdict(remark) for remark in remarks]
+    return [{name: getattr(remark, name) for name in TEXTS} for remark in remarks]
 
 
 def from_plain(values: Any) -> tuple[Remark, ...]:
     """The remarks in a file; refused if they are not short printable texts."""
-    names = {field.name for field in fields(Remark)}
     if not isinstance(values, list) or len(values) > MOST_REMARKS:
         raise InvalidFile("The remarks in the file are not a short list.")
     for value in values:
-        if not isinstance(value, dict) or value.keys() != names or not all(map(is_short_text, value.values())):
+        if not isinstance(value, dict) or value.keys() != {*TEXTS} or not all(map(is_short_text, value.values())):
             raise InvalidFile("A remark in the file is not made of short texts.")
         if value["severity"] not in ("warning", "note"):
             raise InvalidFile("A remark in the file is neither a warning nor a note.")

@@ -9,7 +9,8 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import decbayes as db
-from decbayes.merging.reading import DISAGREES, DISSENT
+from decbayes.merging.reading import DISAGREES
+from decbayes.remarks import DISSENT
 
 VARIANCE, PRIOR_VARIANCE = 2.0, 9.0
 MEAN = db.models.GaussianMean(variance=VARIANCE, prior_mean=0.5, prior_variance=PRIOR_VARIANCE, dimension=1)
@@ -104,27 +105,20 @@ FAULTS = {
     ("first", "second"), [("units", "displaced"), ("shift", "displaced"), ("units", "other units")]
 )
 def test_two_sites_with_different_faults_are_both_named_and_honest_ones_are_not(first, second):
-    """The first fills slots that the others then lack. Two of seven are fewer than a third, two of six are not."""
+    """The first fills slots that the others then lack. Two of seven are fewer than a third, two of six are not.
+    Their flags agree with the remarks of the merge.
+    """
     rng, posteriors = np.random.default_rng(3), []
     for fault in (first, second, *5 * [None]):
         labels = rng.integers(3, size=60)
         points = CENTRES[labels] + rng.normal(size=(60, 2))
         points = FAULTS[fault](points, labels) if fault else points
         posteriors.append(MIXTURE.fit(points, rng=rng).posterior)
-    found = db.merging.influence(db.align(posteriors, components="largest"))
-    assert "nothing in common" in found.flags(0)[0]
-    assert ("disagrees" if second == "displaced" else "nothing in common") in found.flags(1)[0]
-    assert [len(found.flags(site)) for site in range(7)] == [1, 1, 0, 0, 0, 0, 0]
-
-
-def test_a_site_that_agrees_in_one_slot_is_not_alone():
-    """One that agrees nowhere is, though it has been put into the slot of all others, too."""
-    evidence = np.array([[0.0, 80.0], [0.0, 120.0], [0.0, 60.0], [60.0, 40.0]])
-    for factor, alone in ((-400.0, True), (DISAGREES, False)):
-        factors = np.where(np.arange(4) == 3, factor, 0.0)[:, None] * np.array([0.0, 1.0])
-        found = db.merging.Influence(evidence, factors)
-        assert found.alone.tolist() == [False, False, False, alone]
-        assert not found.disagreeing.any()
+    alignment = db.align(posteriors, components="largest")
+    found, said = db.merging.influence(alignment), db.merging.remarks(alignment)
+    assert all("disagrees" in found.flags(site)[0] for site in range(2))
+    assert "in common" in " ".join(found.flags(0, said))
+    assert [len(found.flags(site, said)) > 0 for site in range(7)] == [True, True, *5 * [False]]
 
 
 def test_sites_that_all_have_slots_of_their_own_are_not_flagged():
@@ -138,14 +132,11 @@ def test_flags_are_those_of_a_robust_merge_where_it_can_judge():
     evidence, factors = np.full((4, 1), 50.0), np.array([[-300.0], [0.0], [0.0], [-20.0]])
     voted, plain = db.merging.Influence(evidence, factors, standings), db.merging.Influence(evidence, factors)
     assert plain.disagreeing.tolist() == [True, False, False, False]
-    assert voted.disagreeing.tolist() == [False, False, True, False]
-    assert voted.alone.tolist() == [False, False, False, True]
+    assert voted.disagreeing.tolist() == [False, False, True, True]
     np.testing.assert_array_equal(voted.apart, [0.0, 0.05, 0.2, 0.95])
     assert voted.flags(2) == ("disagrees with the others in 20% of its evidence",)
-    shared = (*standings[:3], db.merging.Standing(against=0.95))  # as of coefficients, which all sites share
-    assert db.merging.Influence(evidence, factors, shared).disagreeing.tolist() == [False, False, True, True]
     left_out = (db.merging.Standing(left_out=True), *standings[1:])
-    assert db.merging.Influence(evidence, factors, left_out).alone.tolist() == [True, False, False, True]
+    assert db.merging.Influence(evidence, factors, left_out).disagreeing.tolist() == [True, False, True, True]
 
 
 def columns_swapped(seed, swapped=1, count=8):
@@ -182,7 +173,7 @@ def test_a_site_that_was_left_out_disagrees_as_a_whole(monkeypatch):
     posteriors = columns_swapped(0)
     left_out = [db.merging.Standing(0.0, left_out=True), *(db.merging.Standing() for _ in posteriors[1:])]
     monkeypatch.setattr("decbayes.merging.robust.standings", lambda given: tuple(left_out))
-    monkeypatch.setattr("decbayes.merging.reading._influence.estranged", lambda *given: ([], {}))
+    monkeypatch.setattr("decbayes.merging.reading._influence.separate", lambda *given: ())
     (said,) = [remark.what for remark in db.merging.remarks(db.align(posteriors)) if remark.kind == DISSENT]
     assert said.startswith("site 0 (100%) clearly disagrees")
 

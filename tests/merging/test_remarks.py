@@ -26,7 +26,7 @@ from decbayes.merging.remarking import (
     separate,
     share_gains,
 )
-from decbayes.remarks import from_plain, lines
+from decbayes.remarks import from_plain, lines, sites_first
 
 MODEL = db.GaussianMixture(2, 1, variance=1.0, prior_variance=400.0)
 
@@ -513,3 +513,39 @@ def test_sites_are_checked_before_slots_are_added(rng):
     assert remarks[-1].advice.startswith("First check the sites that are named.")
     (alone,) = [remark for remark in db.merge(sites[:3], components=1).remarks if remark.kind == "few slots"]
     assert "named" not in alone.advice
+
+
+def test_the_sites_of_a_remark_are_those_in_its_text_and_stay_out_of_files(rng, tmp_path):
+    """Numbers of sites belong to one merge: a file has the text only."""
+    model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=1e4)
+    shards = [rng.choice([0.0, 20.0], (60, 1)) + rng.normal(size=(60, 1)) for _ in range(3)]
+    posteriors = [model.fit(shard, rng=rng).posterior for shard in [*shards, 10.0 * shards[0] + 60.0]]
+    merged = db.merge([posteriors[3], *posteriors[:3], posteriors[0], db.Posterior.of_prior(model.structure)],
+                      duplicates="allow")  # fmt: skip
+    sites = {remark.kind: remark.sites for remark in merged.remarks if remark.sites}
+    assert sites == {"counted twice": (1, 4), "no data": (5,), "nothing shared": (0,)}
+    db.save(merged, tmp_path / "merged.posterior")
+    read = db.load(tmp_path / "merged.posterior").remarks
+    assert read == tuple(merged.remarks)
+    assert not any(remark.sites for remark in read)
+
+
+@pytest.mark.parametrize(
+    ("groups", "named"), [([[0, 2, 3], [1]], (1,)), ([[0, 3], [1, 2]], (0, 1, 2, 3)), ([[1, 2], [0], [3]], (0, 3))]
+)
+def test_of_groups_that_share_nothing_the_smaller_ones_stand_out(groups, named):
+    evidence = np.zeros((4, len(groups)))
+    for slot, group in enumerate(groups):
+        evidence[group, slot] = 50.0
+    (remark,) = separate(evidence, list("abcd"))
+    assert remark.sites == named
+
+
+def test_nobody_is_sent_to_sites_that_no_remark_names():
+    """A robust merge drops remarks on sites that are not true of it, after others have referred to them."""
+    alone = db.checking.Remark("site alone", "Most of what a found is unknown to all other sites.", "", sites=(0,))
+    slots = db.checking.Remark("few slots", "Slot 4 holds components that differ.", "Merge with more components.")
+    both = sites_first([slots, alone])
+    assert both[1].advice == "First check the sites that are named. Merge with more components."
+    assert sites_first(both) == both
+    assert sites_first(both[1:]) == (slots,)

@@ -81,3 +81,14 @@ def test_messages_are_as_full_as_they_may_be(rng):
     assert sum(held) == len(records)
     assert all(count == fitting for count in held[:-1])
     assert all(len(message) <= message_bytes(charter) for message in messages)
+
+
+def test_members_that_the_merge_warns_of_are_flagged(rng):
+    """In `status` and on the page as in the remarks of the same merge."""
+    model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=1e4)
+    charter = charter_of(model, MEMBERS[:3])
+    shards = [rng.choice([-8.0, 8.0], (60, 1)) + rng.normal(size=(60, 1)) + far for far in (0.0, 0.0, 90.0)]
+    fits = [model.fit(shard, rng=rng).posterior for shard in shards]
+    merged = merge_records(charter, [record(charter, *pair, 60) for pair in zip(MEMBERS, fits, strict=False)], "")
+    flags = [" ".join(merged.flags(site)) for site in range(3)]
+    assert ["in common" in text for text in flags] == [False, False, True]

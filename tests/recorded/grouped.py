@@ -119,7 +119,7 @@ def compared(name):
         "spread": _heterogeneity.spread_of_components(alignment, coupled),
         "differences": _heterogeneity.of_components(alignment, coupled, chance),
         "influence": [getattr(influence, name) for name in (
-            "share", "apart", "against", "times_median", "large", "disagreeing", "alone")],
+            "share", "apart", "against", "times_median", "large", "disagreeing")],
         "flags": [influence.flags(site) for site in range(len(alignment.posteriors))],
         "odd": _influence.odd_ones(np.array([[1.0, 9.0], [1.1, 1.0], [0.9, 1.2], [1.0, 0.8]]), np.ones((4, 2), bool)),
         "confidence": ([site[coupled] for site in sure.probabilities], sure.expected_wrong(coupled)),

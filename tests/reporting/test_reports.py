@@ -162,9 +162,9 @@ def test_matches_have_the_probabilities_that_were_learned(orchards):
 
 def test_a_site_that_disagrees_is_named_with_what_it_says(wards):
     found = db.align(wards, solver=db.solvers.Matching())
-    assert db.merging.influence(found).alone.tolist() == [False, False, False, True]
+    assert db.merging.influence(found).disagreeing.tolist() == [False, False, False, True]
     text = page(found, names=[*NAMES, "odd"])
-    assert re.search(r'class="serious"><b>odd has nothing in common with the others', text)
+    assert re.search(r'class="serious"><b>odd disagrees with the others in 100% of its evidence', text)
     (apart,) = db.checking.heterogeneity(found).values()
     assert f"Sites differ by more than the model expects by chance in 2 classes: 0 ({apart.ratio[0]:.3g} ×)" in text
     section = text.split('id="where-sites-disagree"')[1].split("</section>")[0]

@@ -1,6 +1,7 @@
 """Remarks on a merge. `benchmarks/remarks.py` measures how often each one is right."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from types import MappingProxyType
 
@@ -13,7 +14,19 @@ from decbayes.merging.base.components import LEAST_EVIDENCE, group_evidence, gro
 from decbayes.merging.base.problem import Decided
 from decbayes.merging.grouping.shared import LEAST_PER_PARAMETER, Shared
 from decbayes.posterior import Posterior
-from decbayes.remarks import CONSTANT, FEW_SLOTS, MOST_NAMED, OF_SITES, RULES, Remark, listed, ordered
+from decbayes.remarks import (
+    CONSTANT,
+    COUNTED_TWICE,
+    FEW_SLOTS,
+    MOST_NAMED,
+    NOTHING_SHARED,
+    RULES,
+    SITE_ALONE,
+    Remark,
+    listed,
+    ordered,
+    warnings_in,
+)
 from decbayes.structure import CoupledSet, Structure
 
 # A site stands alone if more than this share of its evidence is in slots that no other site supports.
@@ -80,7 +93,7 @@ def remarks_on(
         if decided != "rounds":
             found = found_by_sites(posteriors, coupled)
             remarks += small_sites(of_set, found, classes(structure, coupled), unit_of(structure, coupled))
-    unlike = any(remark.is_warning and remark.kind in (*OF_SITES, FEW_SLOTS) for remark in remarks[before:])
+    unlike = any(remark.sites or remark.kind == FEW_SLOTS for remark in warnings_in(remarks[before:]))
     return ordered([*constant_columns(posteriors, names, unlike), *remarks])
 
 
@@ -104,7 +117,7 @@ def warnings_of_topics(
         *separate(evidence, names),
         *without_common_words(posteriors, coupled, names),
     ]
-    return tuple(remark for remark in ordered(remarks) if remark.is_warning)
+    return warnings_in(ordered(remarks))
 
 
 def are_budgets(structure: Structure) -> bool:
@@ -216,18 +229,28 @@ def separate(
         averaged = slots is not None and len(estranged(slots)[0]) < len(groups)
         merge = "averages them in common slots" if averaged else "only puts them side by side"
         yield Remark(
-            "nothing shared",
+            NOTHING_SHARED,
             f"{len(groups)} groups of sites have no component in common: {'; '.join(texts[:MOST_NAMED])}.",
             f"The merge {merge}. Check that all sites use the same units, columns and coding.",
+            sites=in_minority(groups),
         )
     elif alone:
         which = [f"{names[site]} ({share:.0%})" for site, share in alone.items()]
         yield Remark(
-            "site alone",
+            SITE_ALONE,
             f"Most of what {listed(which)} found is unknown to all other sites.",
             "Check its units and coding; if its data differ, no other site can confirm these components.",
             "In brackets: the share of the site's data in slots of its own.",
+            sites=(*alone,),
         )
+
+
+def in_minority(groups: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """The sites outside the largest group; all sites if several groups are as large."""
+    largest = max(map(len, groups))
+    smaller = [group for group in groups if len(group) < largest]
+    named = smaller if len(smaller) == len(groups) - 1 else groups
+    return tuple(sorted(site for group in named for site in group))
 
 
 def estranged(evidence: Array, alike: Array | None = None) -> tuple[list[list[int]], dict[int, float]]:
@@ -277,11 +300,13 @@ def without_common_words(
     linked = csr_array((affinity[np.ix_(filled, filled)] >= STRANGERS).astype(float))
     count, group = connected_components(linked, directed=False)
     if count > 1:
-        texts = [listed([names[site] for site in filled[group == label]]) for label in range(count)]
+        groups = [filled[group == label].tolist() for label in range(count)]
+        texts = [listed([names[site] for site in sites]) for sites in groups]
         yield Remark(
-            "nothing shared",
+            NOTHING_SHARED,
             f"{count} groups of sites share hardly any words: {'; '.join(sorted(texts)[:MOST_NAMED])}.",
             "Merge each group by itself: topics of other languages or other recipes have nothing in common.",
+            sites=in_minority(groups),
         )
 
 
@@ -333,16 +358,14 @@ def share_gains(evidence: Array, parameters: float, alike: Array) -> Array:
 
 
 def without_data(posteriors: Sequence[Posterior], names: Sequence[str]) -> Iterator[Remark]:
-    if empty := [names[site] for site in empty_sites(posteriors)]:
-        yield Remark(
-            "no data", f"No data: {listed(empty)}.", "The posterior equals the prior. Was the right file fitted?"
-        )
-
-
-def empty_sites(posteriors: Sequence[Posterior]) -> list[int]:
-    """The sites whose posterior equals the prior."""
     pairs = enumerate(posteriors)
-    return [site for site, one in pairs if not any(stored(part).any() for part in one.contribution.values())]
+    if empty := [site for site, one in pairs if not any(stored(part).any() for part in one.contribution.values())]:
+        yield Remark(
+            "no data",
+            f"No data: {listed([names[site] for site in empty])}.",
+            "The posterior equals the prior. Was the right file fitted?",
+            sites=(*empty,),
+        )
 
 
 def of_sites(posteriors: Sequence[Posterior], names: Sequence[str]) -> Iterator[Remark]:
@@ -350,43 +373,45 @@ def of_sites(posteriors: Sequence[Posterior], names: Sequence[str]) -> Iterator[
 
     Changes at many sites are a warning even if they matter little at each of them: they all go in one direction.
     """
-    for remark, sites in said_by(posteriors, names).items():
+    for remark, sites in said_by(posteriors).items():
         if not (remark.is_warning or remark.kind == RULES):
             continue
         serious = remark.is_warning or len(sites) >= MANY * len(names)
-        what = f"{listed(sites)}: {remark.what}"
-        yield Remark(remark.kind, what, remark.advice, remark.rests_on, "warning" if serious else "note")
+        what = f"{listed([names[site] for site in sites])}: {remark.what}"
+        yield replace(remark, what=what, severity="warning" if serious else "note", sites=(*sites,))
 
 
 def constant_columns(posteriors: Sequence[Posterior], names: Sequence[str], unlike: bool) -> Iterator[Remark]:
     """Columns that are constant at some sites only: a warning if there are components that differ."""
     why = "This may be why components differ: leave the columns out at all sites, or leave these sites out."
-    for remark, sites in said_by(posteriors, names).items():
+    for remark, sites in said_by(posteriors).items():
         if remark.kind == CONSTANT and len(sites) < len(names):
-            what, advice = f"{listed(sites)}: {remark.what}", why if unlike else remark.advice
-            yield Remark(CONSTANT, what, advice, severity="warning" if unlike else "note")
+            what = f"{listed([names[site] for site in sites])}: {remark.what}"
+            advice = why if unlike else remark.advice
+            yield Remark(CONSTANT, what, advice, severity="warning" if unlike else "note", sites=(*sites,))
 
 
-def said_by(posteriors: Sequence[Posterior], names: Sequence[str]) -> dict[Remark, list[str]]:
-    """What posteriors say of their own data, with the names of the sites that say it."""
-    by_text: dict[Remark, list[str]] = {}
-    for name, posterior in zip(names, posteriors, strict=True):
+def said_by(posteriors: Sequence[Posterior]) -> dict[Remark, list[int]]:
+    """What posteriors say of their own data, with the sites that say it."""
+    by_text: dict[Remark, list[int]] = {}
+    for site, posterior in enumerate(posteriors):
         for remark in posterior.remarks:
-            by_text.setdefault(remark, []).append(name)
+            by_text.setdefault(remark, []).append(site)
     return by_text
 
 
 def same_data(posteriors: Sequence[Posterior], names: Sequence[str]) -> Iterator[Remark]:
     """A warning about sites with the same data."""
-    copies = sorted(listed([names[site] for site in group]) for group in repeated_data(posteriors))
-    if copies:
+    groups = repeated_data(posteriors)
+    if copies := sorted(listed([names[site] for site in group]) for group in groups):
         yield Remark(
-            "counted twice",
+            COUNTED_TWICE,
             f"The same data seem to count more than once: they are at {'; and at '.join(copies[:MOST_NAMED])}.",
             "Keep one of them: intervals are too narrow otherwise.",
             "Their components add up to the same sums of statistics."
             if posteriors[0].structure.symmetry
             else "Their statistics are the same.",
+            sites=tuple(sorted(site for group in groups for site in group)),
         )
 
 

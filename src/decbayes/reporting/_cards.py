@@ -185,7 +185,7 @@ def fact_text(name: str, value: Any) -> str:
 def disagreements(findings: Findings) -> Markup | None:
     """The strongest disagreements of sites that stand out: the site's version and that of all others."""
     influence = findings.influence
-    apart = np.flatnonzero(influence.disagreeing | influence.alone).tolist() if len(findings.sites) > 1 else []
+    apart = np.flatnonzero(influence.disagreeing).tolist() if len(findings.sites) > 1 else []
     flagged = sorted(apart, key=lambda site: -influence.against[site])
     if not flagged or not findings.sets:
         return None

@@ -4,9 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from decbayes.merging.reading import DISSENT
-from decbayes.merging.remarking import remarks_on
-from decbayes.remarks import NOT_COMPARED, Remark, sites_first, with_measured_distance
+from decbayes.remarks import DISSENT, NOT_COMPARED, Remark, sites_first, with_measured_distance
 from decbayes.structure import CoupledSet
 from decbayes.views import Findings
 from decbayes.views.comparison import changes_in
@@ -51,9 +49,8 @@ def remarks(findings: Findings) -> tuple[Remark, ...]:
     Remarks of the model on its components, such as topics worth a look, come before general ones on matches.
     """
     noticed = [*merge_remarks(findings), *influence_remarks(findings), *findings.parties.remarks(findings.names)]
-    advice = findings.view.advice(findings.alignment, findings.names)
     # Sites that disagree stand out, and `checks` says what was not compared.
-    noticed += [remark for remark in advice if remark.kind not in (DISSENT, NOT_COMPARED)]
+    noticed += [remark for remark in findings.advice if remark.kind not in (DISSENT, NOT_COMPARED)]
     kinds = (single_site_remarks, difference_remarks, match_remarks, small_component_remarks)
     noticed += [remark for coupled in findings.sets for kind in kinds for remark in kind(findings, coupled)]
     return sites_first(with_measured_distance([*noticed, *lineage_remarks(findings)]))
@@ -61,12 +58,9 @@ def remarks(findings: Findings) -> tuple[Remark, ...]:
 
 def merge_remarks(findings: Findings) -> tuple[Remark, ...]:
     """The remarks that the merge itself carries, and the promise to persons if releases are private."""
-    alignment = findings.alignment
-    promises = (remark for posterior in alignment.posteriors for remark in posterior.remarks if remark.kind == PROMISE)
-    divided = {coupled: alignment.evidence(coupled) for coupled in alignment.divisions}
-    sites = alignment.posteriors
-    usual = remarks_on(sites, alignment.structure, findings.shared, findings.names, alignment.decided, divided)
-    return (*promises, *(remark for remark in usual if remark.kind not in findings.settled))
+    posteriors = findings.alignment.posteriors
+    promises = (remark for posterior in posteriors for remark in posterior.remarks if remark.kind == PROMISE)
+    return (*promises, *findings.usual)
 
 
 def influence_remarks(findings: Findings) -> Iterator[Remark]:

@@ -235,7 +235,7 @@ def components(findings: Findings, shape: Shape | None, about: About) -> Markup:
 
 def merged_sites(findings: Findings) -> Markup:
     """Each file, its content, and how it agrees with the others."""
-    flags = findings.influence.flags
+    flags = findings.flags
     first = set(sorted(findings.sites, key=lambda site: not flags(site))[:MOST_SITES])
     rows = [site_row(findings, site) for site in findings.sites if site in first]
     number_of = ["components"] if findings.sets else []
@@ -252,7 +252,7 @@ def merged_sites(findings: Findings) -> Markup:
 
 def site_row(findings: Findings, site: int) -> tuple[Any, ...]:
     influence, posterior = findings.influence, findings.alignment.posteriors[site]
-    structure, share, flags = posterior.structure, findings.shares[site], influence.flags(site)
+    structure, share, flags = posterior.structure, findings.shares[site], findings.flags(site)
     return (
         findings.names[site],
         tag("code", posterior.digest[:DIGITS]),

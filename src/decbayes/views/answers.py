@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from decbayes.families import Array
-from decbayes.merging.remarking import repeated_data
 from decbayes.posterior import EXACT, JOINT, NARROW
+from decbayes.remarks import COUNTED_TWICE, FEW_SLOTS, ONE_BROADCAST, ROUND
 from decbayes.views._effect_sentences import Effects
 from decbayes.views.class_view import most_different
 from decbayes.views.findings import Findings
@@ -148,6 +148,8 @@ def doubts(findings: Findings) -> Iterator[str]:
         yield "the intervals are calibrated"
     if narrow:
         yield f"they are too narrow, because {narrow}"
+    if any(remark.kind == ONE_BROADCAST or remark.advice == ROUND for remark in findings.warnings):
+        yield "one broadcast is rough here, and a round (refine) brings it closer"
     if findings.sets and not view.frequencies(findings.merged):
         yield "shares are those of these data, and have no interval"
     matches = findings.sureness.values()
@@ -167,7 +169,8 @@ def why_narrow(findings: Findings) -> str:
     """Why intervals of a regression are too narrow whatever its rows are: they assume equal sites, counted once."""
     if findings.sets:
         return ""
-    twice = "the same data seem to count more than once" if repeated_data(findings.alignment.posteriors) else ""
+    repeated = any(remark.kind == COUNTED_TWICE for remark in findings.warnings)
+    twice = "the same data seem to count more than once" if repeated else ""
     return "sites differ by more than chance" if any(differences(findings)) else twice
 
 
@@ -182,14 +185,29 @@ def how_sites_agree(findings: Findings, about: About = NOTHING) -> str:
         for words, sites in findings.standing_out.items()
     ]
     differing = [*differences(findings)]
+    held = "if the model holds, " if findings.sets else ""  # where components overlap, this is often not chance
     if texts:
-        more = f"; sites differ by more than chance in {first_few(differing)}" if differing else ""
+        more = f"; {held}sites differ by more than chance in {first_few(differing)}" if differing else ""
         return f"{'; '.join(texts)}{more}."
     if differing:
-        return f"Sites differ by more than chance in {first_few(differing)}; no single site stands out."
+        what = f"{held}sites differ by more than chance in {first_few(differing)}"
+        return f"{what[0].upper()}{what[1:]}; no single site stands out."
+    if others := warned_differences(findings):
+        return f"No site stands out, but {' and '.join(others)}."
     if findings.undecided:
         return "No site stands out; whether sites differ by more than chance was not tested."
     return "No site stands out, and no difference between sites is clear."
+
+
+def warned_differences(findings: Findings) -> list[str]:
+    """What warnings say of differences without naming a site."""
+    kinds, several = {remark.kind for remark in findings.warnings}, plural(findings.view.noun, 2)
+    texts = {
+        "unlike shares": f"sites have the {several} in different shares",
+        FEW_SLOTS: f"some of the sites' {several} that were put together differ",
+        "unsteady": "the merge depends on which sites take part",
+    }
+    return [text for kind, text in texts.items() if kind in kinds]
 
 
 def differences(findings: Findings) -> Iterator[str]:

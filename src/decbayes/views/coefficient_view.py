@@ -16,7 +16,7 @@ from decbayes.models.regressions.messages.other_units import other_units
 from decbayes.models.regressions.varying.climb import FACTOR
 from decbayes.models.regressions.varying.variation import BETWEEN, WITHIN
 from decbayes.posterior import EXACT, Posterior
-from decbayes.remarks import NOT_COMPARED, ONE_BROADCAST, Remark, listed
+from decbayes.remarks import NOT_COMPARED, ONE_BROADCAST, UNITS, Remark, listed
 from decbayes.structure import CoupledSet
 from decbayes.views.values import Curve, Difference, Estimate, Row, value_text
 from decbayes.views.view import LEVEL, TOP, View
@@ -118,9 +118,10 @@ class CoefficientView(View):
         for site, column, times in units:
             where = names[site] if names else f"site {site}"
             yield Remark(
-                "units",
+                UNITS,
                 f"{where} seems to have {column} in another unit (about {digits(times)} times).",
                 "Compare the numbers. Convert them, or leave this file out: one such site decides the merged value.",
+                sites=(site,),
             )
         if not self.model.varying:  # where sites may differ, nobody disagrees
             yield from super().advice(alignment, names)

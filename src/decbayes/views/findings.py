@@ -17,11 +17,23 @@ from decbayes.merging.base.coupled import reordered
 from decbayes.merging.base.lineage import as_components
 from decbayes.merging.grouping.shared import Shared
 from decbayes.merging.reading import CLOSE, DOUBTFUL, Heterogeneity, Influence, Parties
-from decbayes.merging.remarking import empty_sites, repeated_data
+from decbayes.merging.remarking import remarks_on
 from decbayes.models.regressions.messages.doubts import TOO_NARROW
 from decbayes.models.topics.quality import CoOccurrence
 from decbayes.posterior import Posterior
-from decbayes.remarks import CONSTANT, OF_VALUES, by_number
+from decbayes.remarks import (
+    DISSENT,
+    LARGE,
+    NOTHING_SHARED,
+    OF_VALUES,
+    SITE_ALONE,
+    UNITS,
+    Remark,
+    about_sites,
+    by_number,
+    warnings_in,
+    with_measured_distance,
+)
 from decbayes.structure import CoupledSet
 from decbayes.views.coefficient_view import has_robust_errors
 from decbayes.views.text_summary import filled_slots
@@ -220,38 +232,52 @@ class Findings:
 
     @cached_property
     def standing_out(self) -> dict[tuple[str, str], list[int]]:
-        """The sites that deserve a look, by reason; a reason is worded for one site and for several."""
+        """The sites that deserve a look, by reason: those that warnings name, and those that Bayes factors or their
+        weight mark. A reason is worded for one site and for several.
+        """
         if len(self.sites) < 2:
             return {}
-        noun, influence = self.view.noun, self.influence
-        several = "disagree with each other" if len(self.sites) == 2 else "disagree with the other sites"
-        reasons: dict[tuple[str, str], list[int]] = {
-            ("disagrees with the other sites", several): flagged(influence.disagreeing),
-            (f"has no {noun} in common with the others", f"have no {noun} in common with the others"): flagged(
-                influence.alone
-            ),
-            ("has far more weight than the others", "have far more weight than the others"): flagged(influence.large),
-        }
-        same = "seem to hold the same data, which count more than once"
-        reasons[same, same] = sorted(site for group in repeated_data(self.alignment.posteriors) for site in group)
-        reasons["has no data", "have no data"] = empty_sites(self.alignment.posteriors)
+        named: list[tuple[str, Collection[int]]] = [(one.kind, one.sites) for one in self.warnings if one.kind != UNITS]
+        strangers = {site for kind, sites in named if kind in (NOTHING_SHARED, SITE_ALONE) for site in sites}
+        disagreeing, large = flagged(self.influence.disagreeing), flagged(self.influence.large)
+        named += [(DISSENT, [site for site in disagreeing if site not in strangers]), (LARGE, large)]
+        others = "each other" if len(self.sites) == 2 else "most other sites"
+        reasons = about_sites(named, self.view.noun, others)
         for site, column, _ in self.view.other_units(self.alignment):
             text = f"to have {column} in another unit than the others"
             reasons.setdefault((f"seems {text}", f"seem {text}"), []).append(site)
-        for kind, sites in warned_of(self.alignment.posteriors).items():
-            if kind in self.settled:
-                continue
-            reasons[f"has a warning about its data ({kind})", f"have a warning about their data ({kind})"] = sites
-        decisive = [site for group in self.parties.outstanding[:1] for site in group.sites]
-        reasons["decides much of the merge", "together decide much of the merge"] = decisive
-        return {words: sites for words, sites in reasons.items() if sites}
+        return reasons
+
+    @cached_property
+    def usual(self) -> tuple[Remark, ...]:
+        """The remarks on any merge, without those that do not apply to this one."""
+        alignment = self.alignment
+        divided = {coupled: alignment.evidence(coupled) for coupled in alignment.divisions}
+        remarks = remarks_on(
+            alignment.posteriors, alignment.structure, self.shared, self.names, alignment.decided, divided
+        )
+        return tuple(remark for remark in remarks if remark.kind not in self.settled)
+
+    @cached_property
+    def advice(self) -> tuple[Remark, ...]:
+        """The remarks on merges of such a model."""
+        return tuple(self.view.advice(self.alignment, self.names))
+
+    @cached_property
+    def warnings(self) -> tuple[Remark, ...]:
+        """The warnings of the merge, and of the sites and groups that it depends on."""
+        noticed = with_measured_distance((*self.usual, *self.advice, *self.parties.remarks(self.names)))
+        return warnings_in(noticed)
+
+    def flags(self, site: int) -> tuple[str, ...]:
+        """What stands out about a site, in a few words."""
+        return self.influence.flags(site, self.warnings) if len(self.sites) > 1 else ()
 
     @property
     def doubted(self) -> list[int]:
         """The sites whose values may be in another unit than agreed, or codes: these may decide the result."""
-        warned, units = warned_of(self.alignment.posteriors), self.view.other_units(self.alignment)
-        coded = (site for kind in OF_VALUES for site in warned.get(kind, ()))
-        return sorted({*coded, *(site for site, _, _ in units)})
+        doubts = [remark for remark in self.warnings if remark.kind in (*OF_VALUES, UNITS)]
+        return sorted({site for remark in doubts for site in remark.sites})
 
     @property
     def settled(self) -> Collection[str]:
@@ -355,16 +381,6 @@ class Findings:
         texts = self.view.captions(posterior or self.merged)
         size = self.alignment.structure.components(coupled)
         return texts if len(texts) == size else [""] * size
-
-
-def warned_of(posteriors: Sequence[Posterior]) -> dict[str, list[int]]:
-    """The sites whose own files warn of their data, by kind, and those with a column that varies only elsewhere."""
-    named: dict[str, list[int]] = {}
-    for site, posterior in enumerate(posteriors):
-        kinds = (remark.kind for remark in posterior.remarks if remark.is_warning or remark.kind == CONSTANT)
-        for kind in dict.fromkeys(kinds):
-            named.setdefault(kind, []).append(site)
-    return {kind: sites for kind, sites in named.items() if kind != CONSTANT or len(sites) < len(posteriors)}
 
 
 def flagged(sites: NDArray[np.bool_]) -> list[int]:

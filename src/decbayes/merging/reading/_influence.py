@@ -1,6 +1,6 @@
 """Each site's influence on a merge, and its disagreement with all others: reported only, nothing is excluded."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from decbayes.families import Array, dense
 from decbayes.merging.alignment import Alignment
 from decbayes.merging.base.components import group_evidence, groups_of, log_bayes_factors
-from decbayes.merging.remarking import are_budgets, estranged, site_names
+from decbayes.merging.remarking import are_budgets, separate, site_names
 from decbayes.posterior import Posterior
-from decbayes.remarks import Remark, listed
+from decbayes.remarks import DISSENT, Remark, about_sites, listed, warnings_in
 
 if TYPE_CHECKING:
     from decbayes.merging.robust import Standing
@@ -28,8 +28,6 @@ LARGE = 5.0
 FEW = 4
 # The most sites excluded from one slot before the others are compared.
 MOST_EXCLUDED = 8
-# A site has nothing in common with the others if they confirm less than this share of its evidence.
-NOTHING = 0.1
 
 
 @dataclass(frozen=True)
@@ -91,42 +89,30 @@ class Influence:
 
     @cached_property
     def disagreeing(self) -> NDArray[np.bool_]:
-        """Sites that share something but disagree with the others, and more so than is usual among the sites.
+        """Sites that disagree with the others, and more so than is usual among the sites.
 
         Such a site may be right, or may have different data.
         """
         if self.standings:
-            return self._out & ~self.alone
-        much = (self.apart > MUCH) & ~self.alone
+            return np.array([standing.disagrees for standing in self.standings])
+        much = np.asarray(self.apart > MUCH)
         usual = self.against[self.evidence.sum(axis=1) > 0]
         if len(usual) < FEW:
             return much
         middle = np.median(usual)
         return np.asarray(much & (self.against > middle + UNUSUAL * np.median(np.abs(usual - middle))))
 
-    @cached_property
-    def alone(self) -> NDArray[np.bool_]:
-        """Sites that share no component with others although these share some: often a unit problem."""
-        if self.standings:
-            unconfirmed = [standing.left_out or standing.alone > 1.0 - NOTHING for standing in self.standings]
-            return self._out & unconfirmed
-        filled = self.evidence > 0.5
-        agrees = filled & (self.log_bayes_factor >= DISAGREES)
-        shares = (agrees & (agrees.sum(axis=0) > 1)).any(axis=1)
-        return np.asarray((filled & (filled.sum(axis=0) == 1)).any(axis=1) & ~shares & (shares.sum() > 1))
-
-    @property
-    def _out(self) -> NDArray[np.bool_]:
-        return np.array([standing.disagrees for standing in self.standings])
-
-    def flags(self, site: int) -> tuple[str, ...]:
-        """The flags of a site, in a few words."""
+    def flags(self, site: int, remarks: Iterable[Remark] = ()) -> tuple[str, ...]:
+        """The flags of a site, in a few words; with the remarks of the merge, also what their warnings say about it."""
         texts = {
             f"has {self.share[site]:.0%} of all evidence": self.large[site],
-            "has nothing in common with the others: check its units and columns": self.alone[site],
             f"disagrees with the others in {self.apart[site]:.0%} of its evidence": self.disagreeing[site],
         }
-        return tuple(text for text, holds in texts.items() if holds)
+        said = about_sites((remark.kind, remark.sites) for remark in warnings_in(remarks) if remark.kind != DISSENT)
+        return (
+            *(text for text, holds in texts.items() if holds),
+            *(text for (text, _), sites in said.items() if site in sites),
+        )
 
 
 def per_observation(amounts: Array, observations: Array) -> Array:
@@ -168,10 +154,6 @@ def standings_in(alignment: Alignment) -> "tuple[Standing, ...]":
     return standings(alignment.sent or alignment.posteriors)
 
 
-DISSENT = "site disagrees"
-"""The kind of remark that names sites which a robust merge would leave out."""
-
-
 def dissent(alignment: Alignment, names: Sequence[str]) -> Iterator[Remark]:
     """A warning about sites that a robust merge would leave out, if no remark on shared slots names them."""
     if alignment.counted != "all":  # they are left out
@@ -179,17 +161,19 @@ def dissent(alignment: Alignment, names: Sequence[str]) -> Iterator[Remark]:
     names, named = names or site_names(len(alignment.posteriors)), set[int]()
     budgets = are_budgets(alignment.structure)
     for coupled, shared in alignment.shared().items():
-        groups, alone = estranged(*(shared.parts if not budgets else (alignment.evidence(coupled),)))
-        named.update(alone, *(groups if len(groups) > 1 else ()))
-    apart = {site: standing.apart for site, standing in enumerate(standings_in(alignment)) if standing.disagrees}
-    which = [f"{names[site]} ({share:.0%})" for site, share in apart.items() if site not in named]
-    if which:
+        parts = (alignment.evidence(coupled), None) if budgets else shared.parts
+        named.update(site for remark in separate(parts[0], names, parts[1]) for site in remark.sites)
+    standings = standings_in(alignment)
+    apart = [site for site, standing in enumerate(standings) if standing.disagrees and site not in named]
+    if apart:
+        which = [f"{names[site]} ({standings[site].apart:.0%})" for site in apart]
         yield Remark(
             DISSENT,
             f"{listed(which)} clearly disagree{'' if len(which) > 1 else 's'} with most sites.",
             "Check units, columns and coding there. Merge with robust=True (`--robust`) to leave "
             f"{'them' if len(which) > 1 else 'it'} out.",
             "In brackets: the share of its evidence that disagrees.",
+            sites=(*apart,),
         )
 
 

@@ -153,6 +153,7 @@ def remark_on(group: Party, sites: int, names: Sequence[str] | None, refined: bo
         f"Without {f'{group.tried} other groups of this size that were tried,' if several else 'any other site'} it "
         f"changes by at most {group.usual:,.1f}. {'These have' if several else 'It has'} {group.share:.0%} of all "
         "evidence.",
+        sites=group.sites,
     )
 
 

@@ -32,7 +32,7 @@ from decbayes.merging.robust._copies import exact_copies, first_of, near_copies
 from decbayes.merging.robust._slots import tolerated_faults
 from decbayes.merging.robust.votes import AVERAGE, KNOWN
 from decbayes.posterior import Posterior
-from decbayes.remarks import Later, Remark, listed, ordered, warnings_in, without_advice_to_refine
+from decbayes.remarks import Later, Remark, listed, sites_first, warnings_in, without_advice_to_refine
 
 # A site is flagged if no other site confirms more than this share of its evidence.
 ALONE = 0.5
@@ -210,11 +210,15 @@ class RobustMerge:
         untrue = ["unlike shares"] if self.spare else []
         if any(self.sites[site].counts < IN_FULL and self.sites[site].against for site in self.merged):
             untrue += ABOUT_SHARED_SLOTS
-        fitting = [remark for remark in usual if remark.kind not in untrue]
+        fitting = [
+            replace(remark, sites=tuple(self.merged[site] for site in remark.sites))
+            for remark in usual
+            if remark.kind not in untrue
+        ]
         if self.alignment.counted != "all":  # a round would count again what is left out
             fitting = [*without_advice_to_refine(fitting)]
         whole = [*([] if self.judged else [TOO_FEW]), *self._of_fit(sites)]
-        return ordered([*whole, *self._of_sites(sites), *self._of_slots(sites), *fitting])
+        return sites_first([*whole, *self._of_sites(sites), *self._of_slots(sites), *fitting])
 
     def _of_fit(self, sites: Sequence[str]) -> Iterator[Remark]:
         if self.misfit:
@@ -245,15 +249,17 @@ class RobustMerge:
                 LARGE,
                 f"Of the evidence of all sites in the merge, {counted / total:.0%} counts.",
                 severity="warning" if uncounted > MUCH * total else "note",
+                sites=(*large,),
             )
         for site, reason in self.reasons(sites).items():
             what, standing = f"{sites[site]} {reason}.", self.sites[site]
             if standing.large:
                 continue
             if standing.flagged:
-                yield Remark("site hardly counts", what, self._ask if standing.copy_of is None else COPIED)
+                ask = self._ask if standing.copy_of is None else COPIED
+                yield Remark("site hardly counts", what, ask, sites=(site,))
             else:
-                yield Remark("site counts less", what, LESS, severity="note")
+                yield Remark("site counts less", what, LESS, severity="note", sites=(site,))
 
     @property
     def _ask(self) -> str:

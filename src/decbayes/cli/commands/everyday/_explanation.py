@@ -13,6 +13,7 @@ from decbayes.cli.shared.describe import captions
 from decbayes.cli.shared.terminal import output, plain
 from decbayes.families import Array
 from decbayes.merging import Alignment, Confidence, reading
+from decbayes.merging.alignment import quick_remarks
 from decbayes.merging.base.components import group_evidence
 from decbayes.merging.base.lineage import ids_of
 from decbayes.merging.base.problem import Solver
@@ -238,11 +239,11 @@ def finite_or_none(margin: float) -> float | None:
 
 def print_influence(alignment: Alignment, names: list[str]) -> None:
     """Print each site's influence on the merge, and which sites disagree with the others; all of them count."""
-    influence = reading.influence(alignment)
+    influence, said = reading.influence(alignment), quick_remarks(alignment, names)
     table = Table("site", "share", "× median", "log BF", "against", "stands out", title="influence", box=None)
     for site, name in enumerate(names):
         factor = f"{influence.log_bayes_factor[site].sum():+,.1f}"
-        flags = "; ".join(influence.flags(site)) or "–"
+        flags = "; ".join(influence.flags(site, said)) or "–"
         shares = f"{influence.share[site]:.1%}", f"{influence.times_median[site]:.1f}"
         table.add_row(plain(name), *shares, factor, f"{influence.apart[site]:.0%}", flags)
     output().print(table)

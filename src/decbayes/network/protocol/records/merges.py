@@ -10,6 +10,7 @@ from decbayes.devices import everywhere_alike
 from decbayes.errors import DecbayesError
 from decbayes.families import Array
 from decbayes.merging import Alignment, Influence, Parties, align, reading, robust_merge
+from decbayes.merging.alignment import remarks_in_time
 from decbayes.merging.base.lineage import ids_of
 from decbayes.merging.base.problem import Number
 from decbayes.merging.base.products import scaled
@@ -18,6 +19,7 @@ from decbayes.network.protocol.group.keys import AgentId, short
 from decbayes.network.protocol.records.record import Entry, Record
 from decbayes.network.protocol.sums import Sums
 from decbayes.posterior import Posterior
+from decbayes.remarks import Remark
 
 
 def within_share(units: Array, share: float) -> Array:
@@ -70,6 +72,11 @@ class Merged:
         return None if self.alignment is None else reading.influence(self.alignment)
 
     @cached_property
+    def warnings(self) -> tuple[Remark, ...]:
+        """The warnings of the merge."""
+        return () if self.alignment is None else remarks_in_time(self.alignment)[1]
+
+    @cached_property
     def parties(self) -> Parties | None:
         """Groups of members that the merge depends on; takes as long as a dozen merges."""
         return None if self.alignment is None else reading.parties(self.alignment)
@@ -81,7 +88,7 @@ class Merged:
 
     def flags(self, site: int) -> tuple[str, ...]:
         """Everything that stands out about one entry."""
-        influence = () if self.influence is None else self.influence.flags(site)
+        influence = () if self.influence is None else self.influence.flags(site, self.warnings)
         return *influence, *([self.reasons[site]] if site in self.reasons else [])
 
     def names(self, origin: AgentId) -> tuple[str, ...]:
