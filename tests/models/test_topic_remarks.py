@@ -87,8 +87,9 @@ def test_topics_that_begin_with_function_words_say_so(rng, words, language):
     vocabulary = [*words, "a1", "a2", "law", "tide", "mast", "crew", "quay"]
     fitted = db.LatentDirichletAllocation(2, vocabulary).fit(counts, rng=0).posterior
     said = [str(remark) for remark in fitted.remarks if remark.kind == "function words"]
-    expected = "1 of 2 topics begins with function words. Leave such words out: make the list of words with "
-    assert said == [f"{expected}--stop-words {language}, and fit again."] * bool(language)
+    expected = "1 of 2 topics begins with function words. Make the list of words with "
+    again = f"--stop-words {language}, also where lists are joined, and fit again."
+    assert said == [expected + again] * bool(language)
     assert ("function words" in advised([fitted, fitted])) == bool(language)
 
 

@@ -67,7 +67,7 @@ def function_words(quality: Quality) -> tuple[Remark, ...]:
         Remark(
             "function words",
             f"{number} of {len(topics)} topics {'begins' if number == 1 else 'begin'} with function words.",
-            f"Leave such words out: make the list of words with --stop-words {language}, and fit again.",
+            f"Make the list of words with --stop-words {language}, also where lists are joined, and fit again.",
             "",
             "note",
         ),
@@ -81,7 +81,7 @@ def few_documents(model: Any, posterior: Posterior, counts: Counts, device: "Dev
     names no words, and no number of documents below five.
     """
     learned = np.asarray(posterior.contribution["topics"].sum(axis=1)).ravel()
-    lengths, used = model.units(counts), np.count_nonzero(learned >= 1.0)
+    lengths, used = model.units(counts), int((learned >= 1.0).sum())
     if used and np.count_nonzero(lengths) < len(learned):
         return (MORE_TOPICS,)
     suspect = (learned >= 1.0) & (LEAST * lengths.max(initial=0.0) >= learned)
@@ -103,7 +103,7 @@ def words_of_longest(model: Any, posterior: Posterior, counts: Counts, least: fl
     alpha = model.document_prior_of(posterior)
     steps = Steps(alpha, PREDICTION_TOLERANCE, PREDICTION_STEPS)
     gamma, _ = document_topics(documents, topics_at(posterior, documents), steps, device)
-    return np.maximum(gamma - alpha, 0.0)
+    return np.asarray(np.maximum(gamma - alpha, 0.0))
 
 
 def of_few(words: Array, learned: Array) -> NDArray[np.bool_]:
@@ -113,7 +113,7 @@ def of_few(words: Array, learned: Array) -> NDArray[np.bool_]:
     make it small.
     """
     longest = np.sort(words, axis=0)[1 - LEAST :]
-    return (2 * longest.sum(axis=0) >= learned) & (learned**2 < LEAST * (words**2).sum(axis=0))
+    return np.asarray((2 * longest.sum(axis=0) >= learned) & (learned**2 < LEAST * (words**2).sum(axis=0)))
 
 
 def few_documents_remark(topics: list[int], giant: float = 0.0) -> Remark:
