@@ -40,10 +40,28 @@ def test_counts_of_offices_add_up_to_the_coherence_on_all_documents(run, offices
     status, shown, _ = run("quality m.posterior --data a.txt b.txt --top 4")
     assert (status, f"coherence (NPMI) {expected.mean():.3f} on 60 documents" in shown) == (0, True)
     stored = json.loads((tmp_path / "a.quality").read_text(encoding="utf-8"))
-    assert set(stored) == {"format", "documents", "words", "counts"}, "all that leaves an office"
+    assert set(stored) == {"format", "documents", "words", "counts", "hidden"}, "all that leaves an office"
     assert run("quality m.posterior --data a.txt --top 4 --least 8 -o few.quality")[0] == 0
     few = np.array(json.loads((tmp_path / "few.quality").read_text(encoding="utf-8"))["counts"])
     assert ((few == 0) | (few >= 8)).all()
+
+
+def test_what_small_counts_leave_open_is_said(run, offices, tmp_path):
+    for name in "ab":
+        assert run(f"quality m.posterior --data {name}.txt --top 4 --least 13 -o {name}.quality")[0] == 0
+    status, shown, errors = run("quality m.posterior --counts a.quality b.quality --top 4")
+    told = " ".join(shown.split())
+    assert status == 0, errors
+    assert "coherence (NPMI) not known on 60 documents; sites hide counts of 12 of 12 pairs of words; too many" in told
+    assert told.count("not known") == 3, "two topics, and all"
+    rows = [
+        json.loads(line)
+        for line in run("quality m.posterior --counts a.quality b.quality --top 4 --json")[1].splitlines()
+    ]
+    assert [row["coherence"] for row in rows] == [None, None]
+    assert "; by topic: " in run("show m.posterior --counts a.quality b.quality")[1]
+    assert run("report m.posterior -o r.html --counts a.quality b.quality")[0] == 0
+    assert "coherence not known" in (tmp_path / "r.html").read_text(encoding="utf-8")
 
 
 def test_show_and_explain_say_how_different_topics_are(run, offices, tmp_path):

@@ -214,6 +214,32 @@ def test_folders_leave_out_what_is_no_text(tmp_path):
         list(Texts((tmp_path / "empty",)).read(LeftOut()))
 
 
+def test_stop_words_of_one_office_do_not_come_back_with_quotations_of_another(run, tmp_path):
+    pytest.importorskip("bm25s")
+    rng = np.random.default_rng(0)
+    english = "the and of to in that is was he for it with as his on be at by this had not are but from"
+    german = "der die das und in zu den von mit sich des auf für ist im dem nicht ein eine als auch es an"
+    for name, glue, quoted in (("north", english, ""), ("berlin", german, "the question is")):
+        texts = [" ".join([*rng.choice(glue.split(), 20), f"{name} boat river", quoted]) for _ in range(40)]
+        (tmp_path / f"{name}.txt").write_text("\n".join(texts), encoding="utf-8")
+        assert run(f"words {name}.txt --most-share 1 -o {name}.words")[0] == 0
+    assert "the\t40" in (tmp_path / "berlin.words").read_text(encoding="utf-8").splitlines()
+    status, _, errors = run("words north.words berlin.words --most-share 1 -o all.txt")
+    said = "Left out, because other lists leave them out as stop words: is, the. --stop-words none keeps them."
+    assert (status, said in " ".join(errors.split())) == (0, True), errors
+    listed = (tmp_path / "all.txt").read_text(encoding="utf-8").splitlines()
+    words = [line.partition("\t")[0] for line in listed if not line.startswith("#")]
+    assert words == ["berlin", "boat", "north", "question", "river"]
+    assert run("words north.words berlin.words --most-share 1 --stop-words none -o kept.txt")[0] == 0
+    assert "the\t40" in (tmp_path / "kept.txt").read_text(encoding="utf-8").splitlines()
+    (tmp_path / "names.txt").write_text("boat\nmiller\n", encoding="utf-8")
+    assert run("words north.txt --most-share 1 --stop-words auto,names.txt -o named.words")[0] == 0
+    listed = (tmp_path / "named.words").read_text(encoding="utf-8")
+    assert "stopped" in listed
+    assert "miller" not in listed, "that file stays where it is"
+    assert "boat" not in listed
+
+
 def office(path, seed):
     rng = np.random.default_rng(seed)
     themes = ["vaccine dose ward nurse", "anchor mast tide crew"]
@@ -231,7 +257,7 @@ def test_three_offices_share_words_and_recipe(run, tmp_path):
     listed = (tmp_path / "words.txt").read_text(encoding="utf-8").splitlines()
     assert listed[0] == '# decbayes recipe {"ngrams": 2}'
     assert listed[1] == "# decbayes documents 90"
-    listed = [line.partition("\t")[0] for line in listed[1:]]
+    listed = [line.partition("\t")[0] for line in listed if not line.startswith("#")]
     assert "the" not in listed
     assert run("fit topics a.jsonl --columns body --topics 2 --vocabulary words.txt -o a.posterior")[0] == 0
     for name in ("b", "c"):
@@ -240,7 +266,7 @@ def test_three_offices_share_words_and_recipe(run, tmp_path):
     assert run("score a.jsonl m.posterior --columns body")[0] == 0
     merged = db.load(tmp_path / "m.posterior")
     assert db.model_for(merged.structure).recipe == db.texts.Recipe(ngrams=2)
-    assert merged.structure.labels["topics"] == tuple(listed[1:])
+    assert merged.structure.labels["topics"] == tuple(listed)
     assert run("fit topics a.jsonl --columns body --topics 2 --ngrams 2 --vocabulary words.txt -o a.posterior")[0] == 0
     status, _, errors = run("fit topics a.jsonl --columns body --keep-case --vocabulary words.txt -o no.posterior")
     assert (status, "says how texts become words" in errors) == (1, True)

@@ -5,6 +5,7 @@ import pytest
 
 import decbayes as db
 from decbayes.columns.comparing import in_common_units
+from decbayes.columns.sums import Events
 
 Real, Categorical = db.columns.Gaussian, db.columns.Categorical
 
@@ -39,6 +40,23 @@ def test_the_agreed_unit_is_that_of_the_sites_that_share_one(others):
     lines = db.columns.unlike(mixed)
     assert len(lines) == len(others)
     assert all("does not count for the agreed centre and scale" in line for line in lines)
+
+
+def test_cuts_are_those_of_the_sites_that_share_a_unit_of_time():
+    """Two sites count days; a third one counts months, which would leave no cut."""
+    name, days, months = "Surv(days, died)", Real(380, 300), Real(12.5, 9.9)
+    events = Events((40_000.0, 1100.0, *((100.0 * n, 10 * n) for n in range(1, 11))))
+    few = Events((1300.0, 36.0, *((3.3 * n, 10 * n) for n in range(1, 11))))
+    rows = [{"days": days, name: events}, {"days": days, name: events}, {"days": months, name: few}]
+    agreed = db.columns.agree(*rows)
+    assert agreed == db.columns.agree(*rows[:2])
+    assert len(agreed[name].cuts) == 5
+    assert not Events(*events.parts, *few.parts).cuts
+    (line,) = db.columns.unlike({str(site): row for site, row in enumerate(rows)})
+    assert line.endswith("It does not count for the agreed centre, scale and cuts.")
+    assert len(db.columns.agree(*rows[1:])[name].parts) == 2, "of two sites, nobody knows which is right"
+    other = {"days": days, "days (x)": Real(3, 1)}
+    assert db.columns.agree(other, other, {**other, "days": months})["days (x)"].centre == 3, "no sums"
 
 
 def test_nobody_knows_the_unit_if_as_many_sites_have_another():
@@ -76,7 +94,7 @@ def test_a_site_without_values_has_no_unit():
 )
 def test_sites_that_merely_differ_are_not_blamed(columns):
     assert db.columns.unlike(sites(*columns)) == []
-    assert in_common_units(columns) == [*columns]
+    assert in_common_units("x", {"x": columns}) == [*columns]
 
 
 def test_typos_are_found_in_the_site_that_has_them():

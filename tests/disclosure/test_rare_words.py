@@ -157,6 +157,27 @@ def test_lists_without_numbers_are_read_and_joined(tmp_path):
         read_vocabulary(tmp_path / "bad.words")
 
 
+def test_a_stop_word_of_some_lists_comes_back_only_if_more_documents_of_others_have_it(tmp_path):
+    english = Vocabulary(("goal", "war"), documents=(40, 70), size=100, stopped=(("in of the", 100),))
+    german = Vocabulary(("tor", "the"), documents=(20, 15), size=60, stopped=(("der in und war", 60),))
+    assert german.text().endswith("# decbayes stopped der in und war\t60\ntor\t20\nthe\t15\n")
+    (tmp_path / "german.words").write_text(german.text())
+    assert read_vocabulary(tmp_path / "german.words") == german
+    both = joined([(tmp_path / "a", english), (tmp_path / "b", german)])
+    assert both.words == ("goal", "the", "tor", "war")
+    assert both.without_stopped().words == ("goal", "tor", "war"), "war: 70 documents of the others, 60 without it"
+    fewer = joined([(tmp_path / "a", english._replace(documents=(40, 60))), (tmp_path / "b", german)])
+    assert fewer.without_stopped().words == ("goal", "tor")
+    persons = joined([(tmp_path / "a", english), (tmp_path / "b", Vocabulary(("tor",), stopped=(("war", 0),)))])
+    assert persons.without_stopped().words == ("goal", "tor"), "of unknown size"
+    pairs = Vocabulary(("goal", "of goal", "war of words"), documents=(9, 9, 9), size=30, stopped=(("of", 30),))
+    assert pairs.without_stopped().words == ("goal", "war of words"), "inside, it may stay"
+    again = joined([(tmp_path / "a", both.without_stopped()), (tmp_path / "b", german)])
+    assert again.without_stopped().words == both.without_stopped().words[:2]
+    plain = Vocabulary(("der", "the"))
+    assert plain.without_stopped() == plain
+
+
 @pytest.mark.parametrize("command", ["words a.txt -o a.words", "fit topics a.txt --topics 2 -o a.posterior"])
 def test_own_words_are_named_only_from_the_least_documents_on(run, corpora, command):
     status, _, errors = run(f"{command} --least-documents 2")

@@ -20,9 +20,25 @@ def test_small_sites_are_counted_exactly():
     assert (found.documents, found.different) == (300, 250)
     assert found.shared == {(0, 1): 40.0, (0, 2): 0.0, (1, 2): 10.0}
     (remark,) = found.remarks("abc")
-    assert remark.what == "17% of the documents count more than once: 300 documents, 250 different ones."
+    assert remark.what == "17% of the 300 documents in sketches count more than once: several sites have them."
     assert "a and b 40; b and c 10" in remark.rests_on
     assert overlap(sites[::2]).remarks("ac") == ()
+
+
+def test_repeats_of_one_site_are_not_shared_by_sites():
+    """Ten of 130 documents are at two sites; sixty copies are at one, and empty texts are nowhere."""
+    north = Sketch.of([*letters(range(50)), "", " \n"], KEY)
+    south = Sketch.of([*letters(range(40, 60)), *letters([40] * 60)], KEY)
+    found = overlap([north, south])
+    assert (found.documents, found.different, found.shared, found.repeated) == (130, 60, {(0, 1): 10}, [0, 60])
+    shared, repeated, missing = found.remarks(["north", "south"], ["west"])
+    assert shared.what.startswith(f"{10 / 130:.0%} of the 130 documents in sketches count more than once")
+    assert repeated.what == f"{60 / 130:.0%} of the 130 documents in sketches repeat others of the same site."
+    assert repeated.rests_on == "By the sites' sketches: south 60."
+    assert missing.what.endswith("not compared with others' documents: west.")
+    assert not missing.is_warning
+    (only,) = overlap([south, Sketch.of(letters(range(100, 150)), KEY)]).remarks("ab")
+    assert only.kind == "documents repeated"
 
 
 @pytest.mark.parametrize("times", [2, 50])

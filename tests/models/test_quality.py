@@ -2,6 +2,8 @@
 
 import json
 from dataclasses import replace
+from functools import reduce
+from operator import add
 
 import numpy as np
 import pytest
@@ -85,7 +87,7 @@ def test_words_always_never_and_independently_together():
     values = db.texts.Quality(posterior_of(shares), top=2).co_occurrence([csr_array(documents)]).coherence()
     np.testing.assert_allclose(values, [1.0, -1.0, 0.0], atol=0.06)
     nothing = db.texts.Quality(posterior_of(shares), top=2).co_occurrence([csr_array(np.zeros((5, 12), dtype=int))])
-    np.testing.assert_array_equal(nothing.coherence(), 0.0)
+    assert np.isnan(nothing.coherence()).all(), "topics whose words do not occur"
 
 
 def test_few_documents_are_not_told(topics, counts):
@@ -94,9 +96,73 @@ def test_few_documents_are_not_told(topics, counts):
     assert ((hidden.together == 0) | (hidden.together >= 10)).all()
     kept = hidden.together > 0
     np.testing.assert_array_equal(hidden.together[kept], found.together[kept])
-    again = CoOccurrence.of_plain(json.loads(json.dumps(found.plain())))
-    np.testing.assert_array_equal(again.together, found.together)
-    assert (again.words, again.documents) == (found.words, 60)
+    for written in (found, hidden, found + hidden):
+        again = CoOccurrence.of_plain(json.loads(json.dumps(written.plain())))
+        np.testing.assert_array_equal(again.together, written.together)
+        np.testing.assert_array_equal(again.hidden, written.hidden)
+        assert (again.words, again.documents) == (found.words, written.documents)
+
+
+def few_words_together(rng, sites, size, least):
+    """Counts of five words of a topic, which half of the documents are about: exact, and with small ones hidden."""
+    exact, shown = [], []
+    for _ in range(sites):
+        about = rng.random((size, 1)) < 0.5
+        words = np.where(about, rng.random((size, 5)) < [0.5, 0.4, 0.3, 0.2, 0.1], rng.random((size, 5)) < 0.05)
+        exact.append(CoOccurrence((tuple("abcde"),), size, (words.T.astype(int) @ words.astype(int))[None]))
+        shown.append(exact[-1].without_few(least))
+    return reduce(add, exact), reduce(add, shown)
+
+
+def test_hidden_counts_never_turn_a_coherent_topic_into_an_incoherent_one(rng):
+    """Its coherence is between the bounds, and close to the value if that is known: it never is at tiny sites."""
+    errors = []
+    for sites, size in ((5, 12), (3, 40), (4, 100), (5, 300), (2, 2000)):
+        for _ in range(10):
+            exact, shown = few_words_together(rng, sites, size, 5)
+            (truth,), (value,), ((low,), (high,)) = exact.coherence(), shown.coherence(), shown.bounds()
+            assert low - 1e-9 <= truth <= high + 1e-9
+            errors.append(value - truth)
+            assert size > 12 or np.isnan(value)
+            assert size < 300 or not np.isnan(value)
+    assert np.nanmax(np.abs(errors)) < 0.15
+
+
+def test_bounds_are_those_of_all_that_hidden_counts_may_be():
+    """Every count that may stand behind zeros, one after another."""
+    exact = CoOccurrence((("a", "b"),), 20, np.array([[[9, 3], [3, 8]]]))
+    shown = exact.without_few(5)
+    possible = [
+        replace(exact, together=np.array([[[9, pair], [pair, 8]]])).coherence()[0]
+        for pair in range(shown.hidden.max() + 1)
+    ]
+    np.testing.assert_allclose(np.concatenate(shown.bounds()), [min(possible), max(possible)], atol=1e-9)
+    assert len(possible) == 5
+
+
+def test_topics_that_no_document_is_about_do_not_count_in_the_mean():
+    shares = np.zeros((3, 12))
+    shares[0, :2], shares[1, 2:4], shares[2, 4:6] = 0.5, 0.5, 0.5
+    documents = np.zeros((8, 12), dtype=int)
+    documents[:4, :2] = 1
+    documents[4:, 2] = 1  # a single word is no pair
+    counted = db.texts.Quality(posterior_of(shares), top=2).co_occurrence([csr_array(documents)])
+    assert counted.said(np.arange(3)) == (
+        "coherence (NPMI) 1.000 on 8 documents; without 2 of 3 topics, whose words do not occur"
+    )
+    assert counted.coherence_texts() == ["1.000", "not known", "not known"]
+    hidden = counted.without_few(5)
+    assert hidden.said(np.arange(3)) == (
+        "coherence (NPMI) not known on 8 documents; sites hide counts of 3 of 3 pairs of words; "
+        "too many for 3 of 3 topics: count fewer words (--top)"
+    )
+
+
+def test_zeros_in_older_files_hide_what_their_smallest_count_allows():
+    plain = {"format": "decbayes co-occurrence 1", "documents": 90, "words": [["a", "b"]], "counts": [[9, 0, 7]]}
+    for smallest, most in ((7, 4), (3, 2), (1, 0)):
+        read = CoOccurrence.of_plain({**plain, "counts": [[9, 0, smallest]]})
+        assert read.hidden.tolist() == [[[0, most], [most, 0]]]
 
 
 @pytest.mark.parametrize(
@@ -109,6 +175,10 @@ def test_few_documents_are_not_told(topics, counts):
         {"counts": [[5, 9, 5]]},
         {"counts": [[5, -1, 5]]},
         {"counts": [[1, 2]]},
+        {"hidden": [[1, 2]]},
+        {"hidden": [[0, -1, 0]]},
+        {"hidden": [[0, 11, 0]]},
+        {"hidden": [[0, 0.5, 0]]},
         {"words": []},
         {"words": [["a", "b"], ["c"]]},
     ],

@@ -87,8 +87,9 @@ def test_topics_that_begin_with_function_words_say_so(rng, words, language):
     vocabulary = [*words, "a1", "a2", "law", "tide", "mast", "crew", "quay"]
     fitted = db.LatentDirichletAllocation(2, vocabulary).fit(counts, rng=0).posterior
     said = [str(remark) for remark in fitted.remarks if remark.kind == "function words"]
-    expected = "1 of 2 topics begins with function words. Leave such words out: make the list of words with "
-    assert said == [f"{expected}--stop-words {language}, and fit again."] * bool(language)
+    expected = "1 of 2 topics begins with function words. Make the list of words with "
+    again = f"--stop-words {language}, also where lists are joined, and fit again."
+    assert said == [expected + again] * bool(language)
     assert ("function words" in advised([fitted, fitted])) == bool(language)
 
 
@@ -167,3 +168,31 @@ def test_five_like_documents_are_no_odd_one(rng):
         odd[:, 50:] = [rng.multinomial(size, np.full(10, 0.1)) for size in sizes]
         fit = model(4).fit(csr_array(np.vstack([odd, usual])), rng=rng)
         assert bool(topics_of_few(fit.posterior.remarks)) == named
+
+
+def test_one_giant_document_is_named_by_its_share_however_few_documents_there_are(rng):
+    """It has more words than all others together, and topics of its own."""
+    usual = planted(rng, range(3), 40, 40, mixing=0.01).toarray()
+    odd = np.zeros((1, WORDS), dtype=int)
+    odd[0, 50:] = rng.multinomial(4000, np.full(10, 0.1))
+    posterior = model(4).fit(csr_array(np.vstack([usual, odd])), rng=rng).posterior
+    (remark,) = posterior.remarks
+    of_odd = int(posterior.mean("topics")[:, 50:].sum(axis=1).argmax())
+    assert topics_of_few([remark]) == [of_odd]
+    assert remark.rests_on == f"One document has {4000 / (4000 + usual.sum()):.0%} of all words."
+    assert not model(3).fit(csr_array(usual), rng=rng).posterior.remarks, "thirteen documents per topic, none longer"
+
+
+def test_too_many_topics_for_the_documents_are_said_to_be_too_many(rng):
+    few = planted(rng, range(3), 15, 40, mixing=0.3)
+    said = [remark.what for remark in model(16).fit(few, rng=rng).posterior.remarks]
+    assert said == ["There are more topics than documents."]
+    (remark,) = model(6).fit(few, rng=rng).posterior.remarks
+    assert remark.advice.startswith("Fit fewer topics")
+    assert not topics_of_few([remark]), "a merge puts such topics of several sites together"
+
+
+def test_a_long_list_of_topics_fits_into_a_file():
+    remark = few_documents_remark(list(range(900)))
+    assert topics_of_few([remark]) == list(range(100))
+    assert "99 and 800 more each have" in remark.what

@@ -285,7 +285,7 @@ def test_documents_of_several_sites_are_counted_once():
     assert (found.documents, found.different, found.shared) == (24, 20.0, {(0, 1): 4.0})
     assert found.twice == pytest.approx(1 - 20 / 24)
     (remark,) = found.remarks(["north", "south"])
-    assert "24 documents, 20 different" in str(remark)
+    assert "17% of the 24 documents in sketches count more" in str(remark)
     assert "north and south 4" in str(remark)
     with pytest.raises(InvalidData, match="different keys"):
         overlap([north, Sketch.of(["x"], KEY[::-1])])

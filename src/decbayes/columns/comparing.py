@@ -1,7 +1,7 @@
 """Mix-ups between sites, detected from what their columns hold: other units, codes for missing values, typos."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import TypeVar
 
@@ -10,6 +10,7 @@ import numpy as np
 from decbayes.base.arguments import some
 from decbayes.columns.column import Column
 from decbayes.columns.kinds import Missing
+from decbayes.columns.sums import Sums
 
 # A real column of one site is unlike those of others if scales differ by more than this factor, and its centre is more
 # than this many of their scales away, upwards if its scale is larger. Patients differ by less; kPa and mmHg, or 999 for
@@ -36,11 +37,13 @@ def unlike(sites: Mapping[str, Mapping[str, Column]]) -> list[str]:
     Column 'pressure': the centre of c is 17.3 and its scale 2; for the others they are 128 and 14. Does c use ...
     """
     names = dict.fromkeys(name for columns in sites.values() for name in columns)
+    sums = [name for columns in sites.values() for name, row in columns.items() if isinstance(row, Sums)]
+    of_sums = {column for name in sums for column in columns_behind(name, names)}
     lines = []
     for name in names:
         by_site = {site: columns[name] for site, columns in sites.items() if name in columns}
         if len(by_site) > 1:
-            lines += [*other_kinds(name, by_site), *other_units(name, by_site), *typos(name, by_site)]
+            lines += [*other_kinds(name, by_site), *other_units(name, by_site, name in of_sums), *typos(name, by_site)]
     return lines
 
 
@@ -55,21 +58,33 @@ def other_kinds(name: str, sites: Mapping[str, Column]) -> Iterator[str]:
         yield f"Column '{name}' is {', and '.join(f'{kind} at {some(have)}' for kind, have in rarest_first)}."
 
 
-def other_units(name: str, sites: Mapping[str, Column]) -> Iterator[str]:
+def other_units(name: str, sites: Mapping[str, Column], cuts: bool = False) -> Iterator[str]:
     """The sites whose units seem to be other than those of most, or of the only other one."""
-    found, few = apart(sites)
+    (found, few), counts_for = apart(sites), "centre, scale and cuts" if cuts else "centre and scale"
     for site, (centre, scale, middle, usual) in found.items():
         yield (
             f"Column '{name}': the centre of {site} is {centre:.3g} and its scale {scale:.3g}; for the others they "
             f"are {middle:.3g} and {usual:.3g}. Does {site} use other units, or a code such as 999 for missing values?"
-            f"{' It does not count for the agreed centre and scale.' if few else ''}"
+            f"{f' It does not count for the agreed {counts_for}.' if few else ''}"
         )
 
 
-def in_common_units(columns: Sequence[Column]) -> list[Column]:
-    """A column as the sites have it, without sites whose units seem to be other than those of most."""
-    found, few = apart(dict(enumerate(columns)))
-    return [column for place, column in enumerate(columns) if not few or place not in found]
+def in_common_units(name: str, rows: Mapping[str, Sequence[Column]]) -> list[Column]:
+    """A row as the sites have it, without sites whose units seem to be other than those of most.
+
+    Sums such as the events in Surv(days, died) are without the sites whose units are other in a column of their name.
+    """
+    without: set[int] = set()
+    for column in (name, *(columns_behind(name, rows) if isinstance(rows[name][0], Sums) else ())):
+        found, few = apart(dict(enumerate(rows[column])))
+        without.update(found if few else ())
+    return [column for place, column in enumerate(rows[name]) if place not in without]
+
+
+def columns_behind(name: str, names: Iterable[str]) -> list[str]:
+    """The columns that sums with a name such as Surv(days, died) are made of."""
+    listed = re.split(r"[(),] ?", name)
+    return [column for column in names if column in listed]
 
 
 def apart(sites: Mapping[Site, Column]) -> tuple[dict[Site, tuple[float, float, float, float]], bool]:

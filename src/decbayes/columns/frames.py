@@ -267,7 +267,10 @@ def agree(*sites: Columns) -> dict[str, Column]:
     for site in sites:
         if set(site) != set(names):
             raise InvalidStructure(f"Only some sites have the columns {some(sorted(set(site) ^ set(names)))}.")
-    return {name: agreed_column(name, [site[name] for site in sites]) for name in names}
+    from decbayes.columns.comparing import in_common_units  # most commands agree on nothing
+
+    rows = {name: [site[name] for site in sites] for name in names}
+    return {name: agreed_column(name, in_common_units(name, rows)) for name in names}
 
 
 def agreed_column(name: str, columns: Sequence[Column]) -> Column:
@@ -278,9 +281,7 @@ def agreed_column(name: str, columns: Sequence[Column]) -> Column:
             f"Column '{name}' is {' at one site and '.join(kinds)} at another; state one when the table is read: "
             f"--kinds {quote(f'{name}={kinds[0]}')}, for example."
         )
-    from decbayes.columns.comparing import in_common_units  # most commands agree on nothing
-
-    return type(columns[0]).agreed(in_common_units(columns))
+    return type(columns[0]).agreed(columns)
 
 
 def plain(columns: Columns) -> list[list[Any]]:

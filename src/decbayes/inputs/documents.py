@@ -16,7 +16,7 @@ from decbayes.errors import InvalidData
 from decbayes.inputs.chunks import in_batches
 from decbayes.inputs.filed import FileArray, FileMatrix
 from decbayes.inputs.large import ROWS, is_large, read_any_table
-from decbayes.inputs.recipes import UNSPACED_REMEDY, USUAL, Recipe, detected, unspaced
+from decbayes.inputs.recipes import UNSPACED_REMEDY, USUAL, Recipe, detected, ends, unspaced
 from decbayes.inputs.tables import (
     Observations,
     check_unpacked,
@@ -130,8 +130,7 @@ class Choice:
         return tuple(word for word, kept in zip(words, enough, strict=True) if kept)
 
     def stops(self, word: str) -> bool:
-        parts = word.split(" ")
-        return word in self.stop_words or parts[0] in self.stop_words or parts[-1] in self.stop_words
+        return not self.stop_words.isdisjoint(ends(word))
 
 
 EVERYTHING = Choice()

@@ -241,6 +241,19 @@ def stopping(names: str, recipe: Recipe) -> tuple[frozenset[str], bool]:
     return stop_words_of([name for name in given if name not in (AUTO, NONE)], recipe), AUTO in given
 
 
+def public_stop_words(names: str, language: str, recipe: Recipe) -> str:
+    """The stop words of these languages and of the detected one; those of files stay at the site."""
+    named = [name for name in map(str.strip, names.split(",")) if name not in ("", AUTO, NONE, language)]
+    languages = [name for name in (*named, language) if name and not Path(name).is_file()]
+    return " ".join(sorted(stop_words_of(languages, recipe)))
+
+
+def ends(word: str) -> tuple[str, ...]:
+    """A word; of a pair or more, also the first and the last word: none of these may be a stop word."""
+    parts = word.split(" ")
+    return word, parts[0], parts[-1]
+
+
 def detected(occurrences: Mapping[str, int]) -> tuple[str, frozenset[str]]:
     """The language whose stop words fill the documents, and these; nothing if there is none, or no list.
 

@@ -3,11 +3,12 @@
 from collections import Counter
 from collections.abc import Callable, Iterable
 from itertools import chain, islice, repeat
+from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
 from decbayes.errors import InvalidData, InvalidStructure
-from decbayes.inputs.recipes import USUAL, Recipe
+from decbayes.inputs.recipes import USUAL, Recipe, ends
 from decbayes.inputs.tables import ending, opened, reading
 
 # `sort -u` of several lists leaves one such line if the sites agree, and it may be anywhere.
@@ -15,7 +16,9 @@ MARK = "# decbayes recipe "
 # The number of documents behind a list, and words that most of them have: these do not count, unless lists of other
 # sites are joined to it and most documents of all sites lack them.
 SIZE, COMMON = "# decbayes documents ", "# decbayes common "
-OUR_LINES = (MARK, SIZE, COMMON)
+# Stop words of the texts' language, and the number of documents without them.
+STOPPED = "# decbayes stopped "
+OUR_LINES = (MARK, SIZE, COMMON, STOPPED)
 LONGEST_NUMBER = 15
 LIST, LOOKED_AT = ".words", 20
 
@@ -24,7 +27,8 @@ class Vocabulary(NamedTuple):
     """The words that count, and how texts become words.
 
     `documents` is the public number of documents with each word; empty if unknown. `size` is the number of documents, 0
-    if unknown, and `common` are words that too many of them have, with numbers.
+    if unknown, and `common` are words that too many of them have, with numbers. `stopped` are stop words of languages,
+    separated by spaces, with the number of documents in which they do not count, 0 if unknown.
     """
 
     words: tuple[str, ...]
@@ -32,6 +36,7 @@ class Vocabulary(NamedTuple):
     documents: tuple[int, ...] = ()
     size: int = 0
     common: tuple[tuple[str, int], ...] = ()
+    stopped: tuple[tuple[str, int], ...] = ()
 
     def text(self) -> str:
         recipe = str(self.recipe)
@@ -39,6 +44,7 @@ class Vocabulary(NamedTuple):
         first = [f"{MARK}{recipe}"] if recipe else []
         first += [f"{SIZE}{self.size}"] if self.size else []
         first += [f"{COMMON}{word}\t{number}" for word, number in self.common]
+        first += [f"{STOPPED}{words}\t{number}" for words, number in self.stopped]
         return "".join(f"{line}\n" for line in [*first, *map("".join, zip(self.words, numbers, strict=True))])
 
     def without_common(self, most_share: float) -> "Vocabulary":
@@ -49,6 +55,18 @@ class Vocabulary(NamedTuple):
         words, numbers = tuple(word for word, _ in kept), tuple(number for _, number in kept)
         common = tuple((word, number) for word, number in self.common if number > most)
         return self._replace(words=words, documents=numbers if any(numbers) else (), common=common)
+
+    def without_stopped(self) -> "Vocabulary":
+        """Remove what some lists left out as stop words, unless the other lists have it in more documents than theirs.
+
+        A stop word is in nearly all documents of its language: "the" in German ones is a quotation, "war" is a word in
+        English ones and a stop word in German ones.
+        """
+        without: dict[str, float] = {}
+        for words, number in self.stopped:
+            without |= {word: without.get(word, 0.0) + (number or inf) for word in words.split()}
+        listed = {**dict(zip(self.words, self.documents or repeat(0), strict=False)), **dict(self.common)}
+        return self.without(lambda word: listed[word] <= max(without.get(part, -1.0) for part in ends(word)))
 
     def without(self, stops: Callable[[str], bool]) -> "Vocabulary":
         """Remove stop words."""
@@ -64,6 +82,7 @@ def read_vocabulary(path: Path) -> Vocabulary:
         lines = [line.strip() for line in file if line.strip()]
     listed = [word_and_number(line, path) for line in lines if not line.startswith(OUR_LINES)]
     common = tuple(word_and_number(line.removeprefix(COMMON), path) for line in lines if line.startswith(COMMON))
+    stopped = tuple(word_and_number(line.removeprefix(STOPPED), path) for line in lines if line.startswith(STOPPED))
     sizes = [word_and_number(f"\t{line.removeprefix(SIZE)}", path)[1] for line in lines if line.startswith(SIZE)]
     recipes = {line.removeprefix(MARK) for line in lines if line.startswith(MARK)}
     if not listed:
@@ -80,6 +99,7 @@ def read_vocabulary(path: Path) -> Vocabulary:
         )
     try:
         whole = with_sums(listed, Recipe.of(recipes.pop() if recipes else ""))
+        whole = whole._replace(stopped=stopped)
         return whole._replace(size=sizes[0], common=common) if len(sizes) == 1 else whole
     except InvalidStructure as error:
         raise InvalidData(f"{path}: {error}") from None
@@ -113,7 +133,10 @@ def joined(lists: Iterable[tuple[Path, Vocabulary]]) -> Vocabulary:
             )
     all_lists = (vocabulary, *(other for _, other in others))
     listed = chain.from_iterable(zip(words.words, words.documents or repeat(0), strict=False) for words in all_lists)
-    whole = with_sums(sorted(listed), vocabulary.recipe)
+    stops = [entry for words in all_lists for entry in words.stopped]
+    sizes = {words: [number for other, number in stops if other == words] for words, _ in stops}
+    stopped = tuple((words, sum(numbers) if all(numbers) else 0) for words, numbers in sorted(sizes.items()))
+    whole = with_sums(sorted(listed), vocabulary.recipe)._replace(stopped=stopped)
     if not all(words.size for words in all_lists):
         return whole
     common = {word for words in all_lists for word, _ in words.common}
@@ -123,9 +146,8 @@ def joined(lists: Iterable[tuple[Path, Vocabulary]]) -> Vocabulary:
     kept = [(word, total[word]) for word in whole.words if word not in common]
     frequent = tuple((word, total[word]) for word in sorted(common))
     size = sum(words.size for words in all_lists)
-    return Vocabulary(
-        tuple(word for word, _ in kept), whole.recipe, tuple(number for _, number in kept), size, frequent
-    )
+    rest, numbers = tuple(word for word, _ in kept), tuple(number for _, number in kept)
+    return Vocabulary(rest, whole.recipe, numbers, size, frequent, stopped)
 
 
 def is_list(path: Path) -> bool:

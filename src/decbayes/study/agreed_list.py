@@ -80,7 +80,7 @@ class WordList(AgreedList):
         return read_vocabulary(path)
 
     def joined(self, lists: Mapping[str, Path]) -> str:
-        return joined((path, self.read(path)) for path in lists.values()).text()
+        return joined((path, self.read(path)) for path in lists.values()).without_stopped().text()
 
     def differences(self, lists: Mapping[str, Path]) -> list[str]:
         words = {site: set(self.read(path).words) for site, path in lists.items()}

@@ -1,21 +1,21 @@
 """Whether sites hold the same documents: keyed sketches, which are useless without the group's key.
 
-A sketch holds the smallest 64-bit keyed hashes of a site's documents, and the number of documents. Equal documents have
-equal hashes at all sites of a group. The smallest hashes of all sites tell how many different documents there are,
-exactly if no site is larger than a sketch.
+A sketch holds the smallest 64-bit keyed hashes of a site's documents, and the number of documents that are not empty.
+Equal documents have equal hashes at all sites of a group. The smallest hashes of all sites tell how many different
+documents there are, exactly if no site is larger than a sketch.
 """
 
 import hashlib
 import hmac
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import sqrt
 from typing import Any
 
 from decbayes.errors import InvalidData, NotDisclosed
-from decbayes.remarks import Remark
+from decbayes.remarks import Remark, listed
 
 FORMAT = "decbayes sketch 1"
 SIZE = 1024  # hashes in a sketch
@@ -47,12 +47,12 @@ class Sketch:
 
     @classmethod
     def of(cls, texts: Iterable[str], key: bytes, *, least: int = 0) -> "Sketch":
-        """The sketch of texts, ignoring whitespace and case. Fewer than `least` documents are refused."""
+        """The sketch of texts that are not empty, ignoring whitespace and case. Fewer than `least` are refused."""
         if len(key) < LEAST_KEY:
             raise InvalidData(
                 f"The group's key has {len(key)} bytes; it needs {LEAST_KEY} or more, from a random source."
             )
-        hashes = [hashed(text, key) for text in texts]
+        hashes = [hashed(text, key) for text in texts if text.strip()]
         if len(hashes) < max(least, 1):
             needed = f"at least {max(least, 1)} are needed"
             raise NotDisclosed(f"A sketch of {len(hashes)} documents would reveal too much about each; {needed}.")
@@ -97,34 +97,58 @@ def hashed(text: str, key: bytes) -> int:
 
 @dataclass(frozen=True)
 class Overlap:
-    """Documents of all sites, how many of them differ, and the estimated number that each pair of sites shares."""
+    """Documents of all sites, how many of them differ, and the estimated number that each pair of sites shares.
+
+    `repeated` is the number of documents of each site that repeat others of the same site.
+    """
 
     documents: int
     different: float
     shared: Mapping[tuple[int, int], float]
+    repeated: Sequence[float] = ()
 
     @property
     def twice(self) -> float:
-        """The share of documents that are counted again."""
-        return max(1.0 - self.different / self.documents, 0.0)
+        """The share of documents that are counted again because another site has them."""
+        return max(1.0 - (self.different + sum(self.repeated)) / self.documents, 0.0)
 
-    def remarks(self, names: Sequence[str]) -> tuple[Remark, ...]:
-        """A warning if many documents count more than once, with the pairs that share most."""
-        if self.twice < NOTABLE:
-            return ()
-        pairs = sorted(self.shared.items(), key=lambda item: -item[1])[:MOST_NAMED]
-        named = "; ".join(
-            f"{names[one]} and {names[other]} {count:,.0f}" for (one, other), count in pairs if count >= 1.0
-        )
-        return (
-            Remark(
+    def remarks(self, names: Sequence[str], without: Sequence[str] = ()) -> tuple[Remark, ...]:
+        """Warnings if many documents count more than once, at several sites or at one; sites `without` a sketch."""
+        return (*self._shared(names), *self._repeated(names), *no_sketch(without))
+
+    def _shared(self, names: Sequence[str]) -> Iterator[Remark]:
+        if self.twice >= NOTABLE:
+            numbers = {f"{names[one]} and {names[other]}": count for (one, other), count in self.shared.items()}
+            yield Remark(
                 "documents twice",
-                f"{self.twice:.0%} of the documents count more than once: {self.documents:,} documents, "
-                f"{self.different:,.0f} different ones.",
+                f"{self.twice:.0%} of the {self.documents:,} documents in sketches count more than once: several sites "
+                "have them.",
                 "Give shared documents to one site only: their topics look too frequent and too certain.",
-                f"By the sites' sketches; shared by {named}." if named else "By the sites' sketches.",
-            ),
-        )
+                f"By the sites' sketches{most_of(numbers, '; shared by ')}.",
+            )
+
+    def _repeated(self, names: Sequence[str]) -> Iterator[Remark]:
+        share = sum(self.repeated) / self.documents
+        if share >= NOTABLE:
+            yield Remark(
+                "documents repeated",
+                f"{share:.0%} of the {self.documents:,} documents in sketches repeat others of the same site.",
+                "Leave them out there, unless each counts: their topics look too frequent and too certain.",
+                f"By the sites' sketches{most_of(dict(zip(names, self.repeated, strict=True)), ': ')}.",
+            )
+
+
+def most_of(numbers: Mapping[str, float], introduction: str) -> str:
+    """The largest of these numbers, with their names."""
+    largest = sorted(numbers.items(), key=lambda item: -item[1])[:MOST_NAMED]
+    named = "; ".join(f"{name} {number:,.0f}" for name, number in largest if number >= 1.0)
+    return introduction + named if named else ""
+
+
+def no_sketch(names: Sequence[str]) -> tuple[Remark, ...]:
+    """A note on sites whose documents nobody could compare."""
+    what = f"Without a sketch, not compared with others' documents: {listed(names)}."
+    return (Remark("no sketch", what, "Write it there with `decbayes sketch`.", "", "note"),) if names else ()
 
 
 def overlap(sketches: Sequence[Sketch]) -> Overlap:
@@ -133,7 +157,8 @@ def overlap(sketches: Sequence[Sketch]) -> Overlap:
         raise InvalidData("These sketches were made with different keys, so they cannot be compared.")
     pairs = combinations(range(len(sketches)), 2)
     shared = {pair: shared_by(sketches[pair[0]], sketches[pair[1]]) for pair in pairs}
-    return Overlap(sum(sketch.documents for sketch in sketches), different(sketches), shared)
+    repeated = [sketch.documents - different_at(sketch) for sketch in sketches]
+    return Overlap(sum(sketch.documents for sketch in sketches), different(sketches), shared, repeated)
 
 
 def different(sketches: Sequence[Sketch]) -> float:

@@ -66,7 +66,6 @@ class WordView(View):
             return Notes(quality.said(), telling)
         if counts.words != quality.words:
             raise StructureMismatch("These counts are for other top words: count again for this merge.")
-        coherent = [
-            f"{text} · coherence {number(float(c))}" for text, c in zip(telling, counts.coherence(), strict=True)
-        ]
+        values = zip(telling, counts.coherence_texts(), strict=True)
+        coherent = [f"{text} · coherence {value}" for text, value in values]
         return Notes(f"{quality.said()}; {counts.said(quality.used)}", coherent)

@@ -78,7 +78,7 @@ def remarks_on(posterior: Posterior, top: int, counts: list[Path] | None = None)
     lines = distinctness(topics)
     if counts:
         counted = counts_for(posterior, counts)
-        coherence = counted.coherence()
-        by_topic = "; ".join(f"{plain(topics.names[topic])} {coherence[topic]:.3f}" for topic in topics.used)
-        lines.append(f"{counted.said(topics.used)}; by topic: {by_topic}")
+        coherence = counted.coherence_texts()
+        values = [f"{plain(topics.names[topic])} {coherence[topic]}" for topic in topics.used]
+        lines.append(f"{counted.said(topics.used)}; by topic: {'; '.join(values)}")
     return lines

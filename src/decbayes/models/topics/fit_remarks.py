@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from decbayes.families import Dirichlet
+from decbayes.families import Array, Dirichlet
 from decbayes.models.core.counts import Counts
 from decbayes.models.core.evaluation import hold_out
 from decbayes.models.topics._fitting import document_topics, topics_at
@@ -25,9 +26,11 @@ LOOKED_AT, HELD, ENOUGH = 300, 0.3, 50
 # Longer documents, in words on average, are not checked.
 SHORT = 30
 TINY = 1e-12
-# Fewest documents per topic, checked only at sites with TIMES as many per topic.
-LEAST, TIMES = 5, 4
+# Fewest documents per topic. With fewer than TIMES as many per topic, most fits have some topics of fewer documents:
+# then only many such topics, or one document with a GIANT share of all words, are worth a remark.
+LEAST, TIMES, GIANT = 5, 4, 0.25
 FEW_DOCUMENTS = "few documents"
+MOST_LISTED = 100
 # The most frequent words of some languages. If AMONG of a topic's BEGINNING first words are such, nobody left them out;
 # one topic in ONE_IN is worth a remark.
 FUNCTION_WORDS = {
@@ -64,7 +67,7 @@ def function_words(quality: Quality) -> tuple[Remark, ...]:
         Remark(
             "function words",
             f"{number} of {len(topics)} topics {'begins' if number == 1 else 'begin'} with function words.",
-            f"Leave such words out: make the list of words with --stop-words {language}, and fit again.",
+            f"Make the list of words with --stop-words {language}, also where lists are joined, and fit again.",
             "",
             "note",
         ),
@@ -74,35 +77,67 @@ def function_words(quality: Quality) -> tuple[Remark, ...]:
 def few_documents(model: Any, posterior: Posterior, counts: Counts, device: "Device | None") -> tuple[Remark, ...]:
     """A remark on topics that have half of their words from fewer than five documents: often one odd document.
 
-    (Σ n)² / Σ n² is the number of documents if these have equal numbers n of a topic's words. Only long documents can
-    make it small, so only these are checked. Many short documents may still be about the topic, so this is no reason to
-    drop it. The remark leaves the site: it names no words, and no number below five.
+    Many short documents may still be about the topic, so this is no reason to drop it. The remark leaves the site: it
+    names no words, and no number of documents below five.
     """
     learned = np.asarray(posterior.contribution["topics"].sum(axis=1)).ravel()
-    lengths = model.units(counts)
+    lengths, used = model.units(counts), int((learned >= 1.0).sum())
+    if used and np.count_nonzero(lengths) < len(learned):
+        return (MORE_TOPICS,)
     suspect = (learned >= 1.0) & (LEAST * lengths.max(initial=0.0) >= learned)
-    if len(counts) < TIMES * LEAST * len(learned) or not suspect.any():
+    if not suspect.any():
         return ()
-    rows = np.flatnonzero(lengths >= learned[suspect].min() / LEAST**2)
-    documents, alpha = counts.documents(rows), model.document_prior_of(posterior)
+    words = words_of_longest(model, posterior, counts, learned[suspect].min() / LEAST**2, device)
+    few = np.flatnonzero(suspect & of_few(words, learned))
+    share = float(lengths.max() / lengths.sum())
+    if share >= GIANT and (2 * words[np.argmax(words.sum(axis=1)), few] >= learned[few]).any():
+        return (few_documents_remark(few.tolist(), share),)
+    if len(counts) >= TIMES * LEAST * len(learned):
+        return (few_documents_remark(few.tolist()),) if len(few) else ()
+    return (many_of_few(len(few), used),) if ONE_IN * len(few) >= used else ()
+
+
+def words_of_longest(model: Any, posterior: Posterior, counts: Counts, least: float, device: "Device | None") -> Array:
+    """Documents × topics: how many words of each topic the documents with at least this many words have."""
+    documents = counts.documents(np.flatnonzero(model.units(counts) >= least))
+    alpha = model.document_prior_of(posterior)
     steps = Steps(alpha, PREDICTION_TOLERANCE, PREDICTION_STEPS)
     gamma, _ = document_topics(documents, topics_at(posterior, documents), steps, device)
-    words = np.sort(np.maximum(gamma - alpha, 0.0), axis=0)
-    of_few = 2 * words[1 - LEAST :].sum(axis=0) >= learned
-    few = np.flatnonzero(suspect & of_few & (learned**2 < LEAST * (words**2).sum(axis=0)))
-    return (few_documents_remark(few.tolist()),) if len(few) else ()
+    return np.asarray(np.maximum(gamma - alpha, 0.0))
 
 
-def few_documents_remark(topics: list[int]) -> Remark:
-    named = ", ".join(map(str, topics))
+def of_few(words: Array, learned: Array) -> NDArray[np.bool_]:
+    """Whether fewer than five documents have half of each topic's words, and these are less even than in five.
+
+    (Σ n)² / Σ n² is the number of documents if these have equal numbers n of a topic's words. Only long documents can
+    make it small.
+    """
+    longest = np.sort(words, axis=0)[1 - LEAST :]
+    return np.asarray((2 * longest.sum(axis=0) >= learned) & (learned**2 < LEAST * (words**2).sum(axis=0)))
+
+
+def few_documents_remark(topics: list[int], giant: float = 0.0) -> Remark:
+    """Topics of few documents by number; and the share of all words that one document has, if it is large."""
+    named = ", ".join(map(str, topics[:MOST_LISTED]))
+    more = f" and {len(topics) - MOST_LISTED} more" if topics[MOST_LISTED:] else ""
     return Remark(
         FEW_DOCUMENTS,
-        f"Topics {named} each have half of their words from fewer than {LEAST} documents." if topics[1:] else
+        f"Topics {named}{more} each have half of their words from fewer than {LEAST} documents." if topics[1:] else
         f"Topic {named} has half of its words from fewer than {LEAST} documents.",
+        "Leave it out if it is odd, or divide it into parts." if giant else
         "Look at the longest documents there. Leave one out if it is odd, such as a list or another language.",
-        "",
+        f"One document has {giant:.0%} of all words." if giant else "",
         "note",
     )  # fmt: skip
+
+
+def many_of_few(number: int, used: int) -> Remark:
+    """Not by number: merges put such topics of several sites together."""
+    what = f"{number} of {used} topics each have half of their words from fewer than {LEAST} documents."
+    return Remark(FEW_DOCUMENTS, what, "Fit fewer topics, or leave out long documents that are odd.", "", "note")
+
+
+MORE_TOPICS = Remark("more topics", "There are more topics than documents.", "Fit fewer topics.")
 
 
 def topics_of_few(remarks: Sequence[Remark]) -> list[int]:

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt, PositiveInt
 from rich.table import Table
@@ -65,11 +66,10 @@ def quality(
     if counts_file is not None and counted is not None:
         smallest = least_count(least, counted, rules_in_force(rules), "persons" if person else "documents")
         write_text(counts_file, json.dumps(counted.without_few(smallest).plain(), ensure_ascii=False) + "\n")
-    coherence = None if counted is None else counted.coherence()
     if as_json:
-        print_json(*rows(topics, coherence))
+        print_json(*rows(topics, None if counted is None else counted.coherence()))
     elif counts_file != STANDARD_OUTPUT:
-        print_quality(topics, coherence, counted)
+        print_quality(topics, counted)
 
 
 def least_count(least: int | None, counted: CoOccurrence, rules: Rules | None, unit: str) -> int:
@@ -97,13 +97,15 @@ def count_words(topics: Quality, data: list[Path], reading: Reading, person: str
 def rows(topics: Quality, coherence: Array | None) -> list[dict[str, Any]]:
     """One row of plain values per topic."""
     used, duplicates = set(topics.used.tolist()), topics.duplicates
+    values = np.full(len(topics.words), np.nan) if coherence is None else coherence
+    known = {topic: float(values[topic]) for topic in used if np.isfinite(values[topic])}
     return [
         {
             "topic": topic,
             "used": topic in used,
             "words": list(topics.words[topic]),
             "telling": list(topics.telling[topic]),
-            "coherence": None if coherence is None or topic not in used else float(coherence[topic]),
+            "coherence": known.get(topic),
             "diversity": topics.diversity,
             "duplicates": [sum(pair) - topic for pair in duplicates if topic in pair],
         }
@@ -111,11 +113,12 @@ def rows(topics: Quality, coherence: Array | None) -> list[dict[str, Any]]:
     ]
 
 
-def print_quality(topics: Quality, coherence: Array | None, counted: CoOccurrence | None) -> None:
-    table = Table("topic", *(["coherence"] if coherence is not None else []), "words", "telling words", box=None)
-    for row in rows(topics, coherence):
+def print_quality(topics: Quality, counted: CoOccurrence | None) -> None:
+    table = Table("topic", *(["coherence"] if counted is not None else []), "words", "telling words", box=None)
+    coherence = [] if counted is None else counted.coherence_texts()
+    for row in rows(topics, None):
         if row["used"]:
-            number = [f"{row['coherence']:.3f}"] if coherence is not None else []
+            number = coherence[row["topic"] :][:1]
             words = [plain(", ".join(row[name][:SHOWN])) for name in ("words", "telling")]
             table.add_row(str(row["topic"]), *number, *words)
     output().print(table)

@@ -132,14 +132,16 @@ class Received:
     @property
     def overlap_remarks(self) -> tuple[Remark, ...]:
         """Remarks on documents that sites share, from sketches beside the files: a.sketch beside a.2.posterior."""
-        beside = {path.with_name(f"{site_name(path.name)}.sketch") for path in self.paths}
-        files = sorted(path for path in beside if path.is_file())
+        beside = sorted({path.with_name(f"{site_name(path.name)}.sketch") for path in self.paths})
+        files = [path for path in beside if path.is_file()]
         if len(files) < 2:
             return ()
         from decbayes.cli.commands.sharing.sketch import load_sketch
         from decbayes.updates.sketches import overlap
 
-        return overlap([load_sketch(path) for path in files]).remarks([path.stem for path in files])
+        return overlap([load_sketch(path) for path in files]).remarks(
+            [path.stem for path in files], [path.stem for path in beside if path not in files]
+        )
 
     def write(self, merged: Posterior, **note: Any) -> None:
         """Write the merge, with a note of the data it holds."""

@@ -13,17 +13,18 @@ from decbayes.cli.shared.common_options import AS_THEY_ARE, Reading
 from decbayes.cli.shared.outputs import check_output, output_option
 from decbayes.cli.shared.sharing import PersonOption, RulesOption, least_listed, rules_in_force
 from decbayes.cli.shared.standard_streams import json_option, print_json, write_text
-from decbayes.cli.shared.terminal import messages, plural, print_written
+from decbayes.cli.shared.terminal import messages, plain, plural, print_written
 from decbayes.disclosure import Rules
 from decbayes.disclosure.preparing import check_size
 from decbayes.errors import InvalidData
 from decbayes.inputs.documents import Choice, holds_counts, public_numbers, read_documents
-from decbayes.inputs.recipes import Recipe, stopping, trust
+from decbayes.inputs.recipes import Recipe, public_stop_words, stopping, trust
 from decbayes.inputs.texts import FORMATS, STANDARD_INPUT
 from decbayes.inputs.word_lists import Vocabulary, is_list, joined, read_vocabulary
 from decbayes.models.core.persons import EACH
 from decbayes.models.topics import LatentDirichletAllocation
 from decbayes.models.topics.sources import authors, report_reading, text_source
+from decbayes.remarks import listed
 
 
 def words(
@@ -65,8 +66,12 @@ def words(
         )
     if lists:
         combined = joined((path, read_vocabulary(path)) for path in lists)
-        stops = Choice(stop_words=stopping(stop_words, combined.recipe)[0]).stops
-        vocabulary = combined.without(stops).without_common(most_share)
+        named, auto = stopping(stop_words, combined.recipe)
+        kept = combined.without_stopped() if auto else combined
+        if left := {*combined.words, *dict(combined.common)} - {*kept.words, *dict(kept.common)}:
+            what = f"Left out, because other lists leave them out as stop words: {listed([*left])}"
+            messages().print(plain(f"{what}. --stop-words none keeps them."))
+        vocabulary = kept.without(Choice(stop_words=named).stops).without_common(most_share)
         if vocabulary.common:
             left_out = plural(len(vocabulary.common), "word")
             messages().print(f"Left out, because most documents of all sites have them: {left_out}.")
@@ -97,12 +102,15 @@ def words_of(
     """The words that a site may list, and how they were made."""
     recipe = Recipe(tokens, trust(reading.tokenizer), ngrams, not keep_case)
     choice = Choice(least_listed(least_documents, rules), most_share, most_words, *stopping(stop_words, recipe))
-    return list_words(list(data), reading, recipe, choice, person, rules)
+    vocabulary, language = list_words(list(data), reading, recipe, choice, person, rules)
+    stopped = public_stop_words(stop_words, language, recipe)
+    return vocabulary._replace(stopped=((stopped, vocabulary.size),) if stopped else ())
 
 
 def list_words(
     data: list[Path], reading: Reading, recipe: Recipe, choice: Choice, person: str, rules: Rules | None
-) -> Vocabulary:
+) -> tuple[Vocabulary, str]:
+    """The words of these texts, and the language whose stop words were left out by default."""
     for path in data:
         if path != STANDARD_INPUT:
             path.stat()  # report a missing file as missing, not as one without texts
@@ -123,11 +131,12 @@ def list_words(
         chosen = documents.chosen
         common = tuple((word, number // least * least) for word, number in chosen.common)
         size = chosen.size // least * least
-        return Vocabulary(documents.vocabulary, recipe, public_numbers(counts, least), size, common)
+        return Vocabulary(documents.vocabulary, recipe, public_numbers(counts, least), size, common), chosen.language
     model = LatentDirichletAllocation(1, documents.vocabulary)
     persons = model.documents_with(counts, people).astype(np.int64)
     enough = np.flatnonzero(persons >= least)
     if not len(enough):
         raise InvalidData(f"No word is used by {least} or more different persons.")
     numbers = tuple((persons[enough] // least * least).tolist())
-    return Vocabulary(tuple(documents.vocabulary[place] for place in enough), recipe, numbers)
+    words = tuple(documents.vocabulary[place] for place in enough)
+    return Vocabulary(words, recipe, numbers), documents.chosen.language
