@@ -23,6 +23,7 @@ from decbayes.models.core.model import Model
 from decbayes.models.core.persons import Persons
 from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior
+from decbayes.remarks import UNAGREED
 
 # Thresholds for a second look: membership, and the influence of one person in posterior deviations.
 TELLS_MEMBERS, STANDS_OUT = 0.7, 1.0
@@ -203,6 +204,9 @@ def about_file(model: Model, posterior: Posterior, manifest: Manifest | None) ->
         yield Statement("rules", "none: for public or made-up data only", "look")
     for change in manifest.changed:
         yield Statement("hidden", change)
+    for remark in posterior.remarks:
+        if remark.kind == UNAGREED:
+            yield Statement("not agreed", f"{remark.what} {remark.advice}", "look" if remark.is_warning else "fine")
 
 
 def about_origin(

@@ -13,7 +13,7 @@ from decbayes.merging.base.components import LEAST_EVIDENCE, group_evidence, gro
 from decbayes.merging.base.problem import Decided
 from decbayes.merging.grouping.shared import LEAST_PER_PARAMETER, Shared
 from decbayes.posterior import Posterior
-from decbayes.remarks import CONSTANT, FEW_SLOTS, MOST_NAMED, OF_SITES, RULES, Remark, listed, ordered
+from decbayes.remarks import CONSTANT, FEW_SLOTS, MOST_NAMED, OF_SITES, RULES, UNAGREED, Remark, listed, ordered
 from decbayes.structure import CoupledSet, Structure
 
 # A site stands alone if more than this share of its evidence is in slots that no other site supports.
@@ -346,14 +346,14 @@ def empty_sites(posteriors: Sequence[Posterior]) -> list[int]:
 
 
 def of_sites(posteriors: Sequence[Posterior], names: Sequence[str]) -> Iterator[Remark]:
-    """Warnings that the sites' posteriors carry, and what disclosure rules changed, each once with its sites.
+    """Warnings that the sites' posteriors carry, and what counts as something else, each once with its sites.
 
     Changes at many sites are a warning even if they matter little at each of them: they all go in one direction.
     """
     for remark, sites in said_by(posteriors, names).items():
-        if not (remark.is_warning or remark.kind == RULES):
+        if not (remark.is_warning or remark.kind in (RULES, UNAGREED)):
             continue
-        serious = remark.is_warning or len(sites) >= MANY * len(names)
+        serious = remark.is_warning or (remark.kind == RULES and len(sites) >= MANY * len(names))
         what = f"{listed(sites)}: {remark.what}"
         yield Remark(remark.kind, what, remark.advice, remark.rests_on, "warning" if serious else "note")
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from decbayes.cli.shared.common_options import model_input
 from decbayes.cli.shared.terminal import messages, plain, plural
+from decbayes.columns.frames import Unagreed
 from decbayes.disclosure import Rules
 from decbayes.disclosure.manifest import KEY, Manifest, manifest_in
 from decbayes.errors import InvalidFile, NotDisclosed, StructureMismatch
@@ -24,7 +25,9 @@ from decbayes.merging.base.components import group_evidence
 from decbayes.models.core.evaluation import hold_back, rows_of
 from decbayes.models.core.model import Model, split_names
 from decbayes.models.core.persons import EACH, Persons
+from decbayes.models.core.points import unagreed_values
 from decbayes.posterior import Posterior
+from decbayes.remarks import Remark
 
 if TYPE_CHECKING:
     from decbayes.disclosure import Ledger
@@ -124,15 +127,18 @@ def over_words(numbers: Any, path: Path, model: Model) -> Any:
 
 
 class ReadingReport:
-    """Prints what readers report, and counts the rows that were left out, by reason."""
+    """Prints what readers report; keeps the numbers of rows that were left out, by reason, and remarks on values."""
 
     def __init__(self) -> None:
         self.left_out: dict[str, int] = {}
+        self.remarks: list[Remark] = []
 
     def __call__(self, text: str) -> None:
         messages().print(text)
         if isinstance(text, RowsLeftOut):
             self.leave_out(text.reason, text.rows)
+        if isinstance(text, Unagreed):
+            self.remarks.append(unagreed_values(text.column, text.share))
 
     def leave_out(self, reason: str, rows: int) -> None:
         self.left_out[reason] = self.left_out.get(reason, 0) + rows
@@ -188,12 +194,14 @@ def save_draft(
     *,
     site: str = "",
     changed: Sequence[str] = (),
+    remarks: Sequence[Remark] = (),
     note: Mapping[str, Any] | None = None,
     **context: Any,
 ) -> Posterior:
-    """Write the draft of a posterior under the rules; prints what was hidden."""
+    """Write the draft of a posterior under the rules, with remarks on its data; prints what was hidden."""
     from decbayes.disclosure.drafting import drafted
 
+    posterior = replace(posterior, remarks=(*dict.fromkeys((*posterior.remarks, *remarks)),))
     draft, manifest = drafted(posterior, observations, rules, site=site, changed=tuple(changed), **context)
     for change in manifest.changed[len(changed) :]:
         messages().print(plain(change))

@@ -76,7 +76,7 @@ from decbayes.models.core.registry import command_name, model_for
 from decbayes.models.core.settings import LOCAL as NEED_NOT_AGREE
 from decbayes.models.core.settings import number_of
 from decbayes.posterior import Posterior
-from decbayes.remarks import RULES, lines
+from decbayes.remarks import RULES, UNAGREED, lines
 from decbayes.updates.forgetting import Forgetting, checked_forgetting
 from decbayes.updates.rounds import Sent, sent_in
 
@@ -209,8 +209,8 @@ def fit(
     observations = safe.data
     model = replace(safe.model, ascent=replace(model.ascent, **given(**search)))
     write = partial(
-        save_draft, site=site, changed=safe.changed, left_out=report.left_out, output=output, observations=observations,
-        rules=in_force, persons=safe.persons, person=person,
+        save_draft, site=site, changed=safe.changed, left_out=report.left_out, remarks=report.remarks, output=output,
+        observations=observations, rules=in_force, persons=safe.persons, person=person,
     )  # fmt: skip
     write = partial(write, **file_context(before, public_documents(known, model)))
     with nullcontext() if device is None else use_device(device):
@@ -300,8 +300,9 @@ def print_outcome(outcome: FitResult, output: Path, model: Model, observations: 
     messages().print(f"{output}: {outcome.text}")
     if model.modelled:
         messages().print(plain(f"models the {model.modelled}"))
-    # What disclosure rules changed was printed when they changed it.
-    remarks = [remark for remark in outcome.posterior.remarks if remark.is_warning or remark.kind != RULES]
+    # What disclosure rules changed, and what is not agreed, was printed before the fit.
+    new = [remark for remark in outcome.posterior.remarks if remark.kind != UNAGREED]
+    remarks = [remark for remark in new if remark.is_warning or remark.kind != RULES]
     for line in lines(remarks, rest=f"`decbayes show {output} --remarks` prints all"):
         messages().print(plain(line))
     if as_json:

@@ -14,6 +14,7 @@ from decbayes.cli.shared.outputs import check_output, check_rows, output_option,
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import messages, output, print_written
+from decbayes.columns.frames import check_agreed
 from decbayes.errors import StructureMismatch
 from decbayes.files import load
 from decbayes.inputs.mixed_tables import read_frame
@@ -89,6 +90,7 @@ def persons(model: Regression, words: Sequence[str]) -> dict[str, list[str]]:
                 f"'{word}' is not NAME=VALUE with one of {', '.join(model.table.predictors)} as the name.{hint}"
             )
         given[name] = split_names(values)
+        check_agreed(name, model.columns[name], np.array(given[name], dtype=object))
     if missing := [name for name in model.table.predictors if not given.get(name)]:
         raise WrongArgument(f"Give {', '.join(f'{name}=…' for name in missing)} as well.")
     rows = [*product(*given.values())]
