@@ -846,3 +846,11 @@ def test_a_mean_outside_its_interval_is_explained(run, clinic):
         printed, errors = run(f"predict a.posterior age={ages} ward=heart --level 0.01 --json")[1:]
         row = json.loads(printed)
         assert (not row["low"] <= row["mean"] <= row["high"]) == outside == ("outside their intervals" in errors)
+
+
+def test_words_that_are_levels_need_an_order_but_lists_of_columns_do_not(run, wards):
+    assert run("columns a.csv --model ordered-regression --formula ward~age")[0] == 0
+    status, _, errors = run("fit ordered-regression a.csv --formula ward~age -o a.posterior")
+    assert status == 2
+    assert "--levels" in errors
+    assert "bone, heart, skin" in errors
