@@ -207,9 +207,10 @@ class OrderedRegression(Regression):
 
     def constants(self) -> dict[str, Any]:
         if not self.levels:
+            alphabetical = ", ".join(self.columns[self.target].entries)
             raise InvalidStructure(
-                f"State the order of the levels of '{self.target}', from the lowest: levels=[…], or --levels with commas "
-                f"between them. Here they are in the order of the alphabet: {', '.join(self.columns[self.target].entries)}."
+                f"State the order of the levels of '{self.target}' from the lowest: --levels A,B,C, in Python `levels`. "
+                f"They are in the order of the alphabet: {alphabetical}."
             )
         return super().constants()
 
