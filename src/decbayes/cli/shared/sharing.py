@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from decbayes.cli.shared.common_options import model_input
 from decbayes.cli.shared.terminal import messages, plain, plural
-from decbayes.columns.frames import Unagreed
 from decbayes.disclosure import Rules
 from decbayes.disclosure.manifest import KEY, Manifest, manifest_in
 from decbayes.errors import InvalidFile, NotDisclosed, StructureMismatch
@@ -25,7 +24,6 @@ from decbayes.merging.base.components import group_evidence
 from decbayes.models.core.evaluation import hold_back, rows_of
 from decbayes.models.core.model import Model, split_names
 from decbayes.models.core.persons import EACH, Persons
-from decbayes.models.core.points import unagreed_values
 from decbayes.posterior import Posterior
 from decbayes.remarks import Remark
 
@@ -137,8 +135,11 @@ class ReadingReport:
         messages().print(text)
         if isinstance(text, RowsLeftOut):
             self.leave_out(text.reason, text.rows)
-        if isinstance(text, Unagreed):
-            self.remarks.append(unagreed_values(text.column, text.share))
+        elif type(text) is not str:
+            from decbayes.models.core.points import unagreed_values
+
+            unagreed: Any = text
+            self.remarks.append(unagreed_values(unagreed.column, unagreed.share))
 
     def leave_out(self, reason: str, rows: int) -> None:
         self.left_out[reason] = self.left_out.get(reason, 0) + rows
@@ -272,8 +273,22 @@ def records_text(manifest: Manifest, record: str, counting: int | None = None) -
 
 
 def persons_of(model: Model, files: Sequence[Path], column: str, **reading_options: Any) -> Persons:
-    """The persons behind the observations; without a column, each observation is a person."""
-    return model.persons(model_input(model, files), column, **reading_options) if column else EACH
+    """The persons behind the observations; without a column, or with "none", each observation is a person."""
+    named = column not in ("", NONE)
+    return model.persons(model_input(model, files), column, **reading_options) if named else EACH
+
+
+def check_rows_are_persons(files: Sequence[Path], rules: Rules | None, sequences: str = "") -> None:
+    """Refuse a table with a column that identifies persons who have several rows, or several `sequences` of rows."""
+    from decbayes.disclosure.preparing import check_persons, may_identify
+    from decbayes.inputs.mixed_tables import read_frame
+
+    for file in files if rules is not None else ():
+        telling = [name for name in column_names(file) if name != sequences and may_identify(name)]
+        if telling:
+            frame = read_frame(file, [*telling, *filter(None, [sequences])])
+            first = np.unique(frame[sequences].astype(str), return_index=True)[1] if sequences else slice(None)
+            check_persons({name: frame[name][first] for name in telling})
 
 
 def person_column(known: Path | None, files: Sequence[Path]) -> str:

@@ -209,8 +209,8 @@ class OrderedRegression(Regression):
         if not self.levels:
             alphabetical = ", ".join(self.columns[self.target].entries)
             raise InvalidStructure(
-                f"State the order of the levels of '{self.target}' from the lowest: --levels A,B,C, in Python `levels`. "
-                f"They are in the order of the alphabet: {alphabetical}."
+                f"State the order of the levels of '{self.target}', from the lowest: --levels A,B,C or `levels`. They "
+                f"are in the order of the alphabet: {alphabetical}."
             )
         return super().constants()
 
