@@ -68,12 +68,14 @@ def times(rng, size):
 def ordered(rng, size):
     frame = predictors(rng, size)
     further = rng.random((size, 2)) < expit(0.3 + line(frame))[:, None]
-    return frame | {"y": np.array(["low", "mid", "top"])[np.cumprod(further, axis=1).sum(axis=1)]}
+    return frame | {"y": np.array(["low", "middle", "high"])[np.cumprod(further, axis=1).sum(axis=1)]}
 
 
 def proportional(rng, size):
     frame = predictors(rng, size)
-    return frame | {"y": np.array(["low", "mid", "top"])[np.digitize(line(frame) + rng.logistic(size=size), [-0.7, 1])]}
+    return frame | {
+        "y": np.array(["low", "middle", "high"])[np.digitize(line(frame) + rng.logistic(size=size), [-0.7, 1])]
+    }
 
 
 def unordered(rng, size):
@@ -99,12 +101,12 @@ MODELS = {
     "survival": (times, survival_model),
     "ordered": (
         ordered,
-        lambda: db.OrderedRegression("y", columns={"y": db.columns.Categorical("low", "mid", "top"), **REALS}),
+        lambda: db.OrderedRegression("y", columns={"y": db.columns.Categorical("low", "middle", "high"), **REALS}),
     ),
     "cumulative": (
         proportional,
         lambda: db.OrderedRegression(
-            "y", columns={"y": db.columns.Categorical("low", "mid", "top"), **REALS}, link="cumulative"
+            "y", columns={"y": db.columns.Categorical("low", "middle", "high"), **REALS}, link="cumulative"
         ),
     ),
     "multinomial": (

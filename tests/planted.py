@@ -209,7 +209,9 @@ ATTACKS = {
     "NegativeBinomialRegression": Attack(
         of_patients("NegativeBinomialRegression", f"visits ~ {TERMS}"), age_by_illness
     ),
-    "OrderedRegression": Attack(of_patients("OrderedRegression", f"ward ~ {TERMS}"), age_by_illness),
+    "OrderedRegression": Attack(
+        of_patients("OrderedRegression", f"ward ~ {TERMS}", levels=["bone", "heart", "skin"]), age_by_illness
+    ),
     "PoissonMixture": Attack(far_counts, mean_of_few),
     "PoissonRegression": Attack(of_patients("PoissonRegression", f"visits ~ {TERMS}"), age_by_illness),
     "RegressionMixture": Attack(

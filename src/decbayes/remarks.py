@@ -21,8 +21,10 @@ RULES = "disclosure rules"
 """The kind of remark that says what disclosure rules changed."""
 CONSTANT = "constant columns"
 """The kind of remark of a fit that names columns with one value in all rows."""
+UNAGREED = "values not agreed on"
+"""The kind of remark of a fit on categories that count as "other" because sites have not agreed on them."""
 # Kinds of remarks of a fit that doubt its values.
-OF_VALUES = ("missing-value codes", "other values")
+OF_VALUES = ("missing-value codes", "other values", UNAGREED)
 DISSENT, NOTHING_SHARED, SITE_ALONE = "site disagrees", "nothing shared", "site alone"
 """The kinds of remarks on sites that a robust merge would leave out, and on those that share little with the others."""
 COUNTED_TWICE, UNITS, LARGE = "counted twice", "units", "large"

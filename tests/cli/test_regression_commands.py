@@ -800,3 +800,57 @@ def test_a_merge_names_a_common_category_that_hides_rare_ones_at_all_sites_but_o
     assert "No more than one site shows ward=skin;" in said
     assert "ward=heart" not in said
     assert "burns" not in said
+
+
+@pytest.fixture
+def clinic(run, tmp_path, rng):
+    """A posterior of illness by age and ward, with a genuine ward "other"."""
+    ward = np.array(["heart", "skin", "other"])[np.arange(120) % 3]
+    ill = rng.random(120) < 0.5
+    lines = [f"{age:.0f},{each},{yes}" for age, each, yes in zip(rng.normal(60, 10, 120), ward, ill, strict=True)]
+    (tmp_path / "a.csv").write_text("\n".join(["age,ward,ill", *lines]))
+    assert run("fit logistic-regression a.csv --formula ill~age+ward -o a.posterior")[0] == 0
+    return tmp_path
+
+
+def test_a_category_that_is_not_agreed_gets_no_prediction_of_other(run, clinic):
+    for asked in ("heart,Heart", "cardiology", "skin,cardiology"):
+        status, printed, errors = run(f"predict a.posterior age=60 ward={asked}")
+        assert (status != 0, printed) == (True, "")
+        assert "heart, other, skin" in errors
+    model, posterior = db.LogisticRegression.from_structure, db.load(clinic / "a.posterior")
+    with pytest.raises(db.errors.InvalidData, match="heart, other, skin"):
+        model(posterior.structure).predict(posterior, {"age": [60.0], "ward": ["Heart"]})
+    assert run("predict a.posterior age=60 ward=heart,other")[0] == 0
+
+
+@pytest.mark.filterwarnings("default::UserWarning")
+def test_rows_of_a_file_that_get_the_prediction_of_other_are_counted(run, clinic):
+    (clinic / "new.csv").write_text("age,ward\n50,heart\n60,Heart\n70,icu\n")
+    status, _, errors = run("predict a.posterior --data new.csv")
+    assert (status, "2 of 3 values are not among the agreed ones" in errors) == (0, True)
+    assert "Heart" not in errors
+    (clinic / "new.csv").write_text("age,ward\n60,Heart\n70,icu\n")
+    assert run("predict a.posterior --data new.csv")[0] != 0
+
+
+def test_values_far_from_the_agreed_centre_are_said_and_others_are_not(run, clinic):
+    for ages, far in (("40,75", ""), ("600", "1 of 1 values is far"), ("60,-99,1000", "2 of 3 values are far")):
+        errors = run(f"predict a.posterior age={ages} ward=heart")[2]
+        assert ("far from those of the sites" in errors, far in errors) == (bool(far), True)
+
+
+def test_a_mean_outside_its_interval_is_explained(run, clinic):
+    """A probability whose linear predictor has a standard deviation far above its mean has such a mean."""
+    for ages, outside in (("60", False), ("100000", True)):
+        printed, errors = run(f"predict a.posterior age={ages} ward=heart --level 0.01 --json")[1:]
+        row = json.loads(printed)
+        assert (not row["low"] <= row["mean"] <= row["high"]) == outside == ("outside their intervals" in errors)
+
+
+def test_words_that_are_levels_need_an_order_but_lists_of_columns_do_not(run, wards):
+    assert run("columns a.csv --model ordered-regression --formula ward~age")[0] == 0
+    status, _, errors = run("fit ordered-regression a.csv --formula ward~age -o a.posterior")
+    assert status == 2
+    assert "--levels" in errors
+    assert "bone, heart, skin" in errors

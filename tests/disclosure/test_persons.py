@@ -132,7 +132,8 @@ def test_several_sequences_of_one_patient_are_one_person(run, rng, tmp_path):
     write_csv(tmp_path / "walks.csv", table)
     line = ["fit", "states", "walks.csv", "--states", "2", "--sequences", "walk", "-o"]
     assert run([*line, "a"])[0] == 1  # by walk alone the patient is a column of record numbers
-    assert run([*line, "a", "--columns", "speed,shoe"])[0] == 0
+    assert "--person patient" in run([*line, "a", "--columns", "speed,shoe"])[2]
+    assert run([*line, "a", "--columns", "speed,shoe", "--person", "none"])[0] == 0
     assert b"clog" in (tmp_path / "a").read_bytes()
     assert run([*line, "b", "--person", "patient"])[0] == 0
     assert b"clog" not in (tmp_path / "b").read_bytes()

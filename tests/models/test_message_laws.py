@@ -62,8 +62,8 @@ KINDS = {
     "Poisson": db.PoissonRegression("y", columns=COLUMNS | {"y": "count"}),
     "logistic": db.LogisticRegression("y", columns=COLUMNS | {"y": "yes/no"}),
     "negative binomial": db.NegativeBinomialRegression("y", columns=COLUMNS | {"y": "count"}, dispersion=0.8),
-    "ordered": db.OrderedRegression("y", columns=COLUMNS | {"y": db.columns.Categorical(*"uvw")}),
-    "cumulative": db.OrderedRegression("y", columns=COLUMNS | {"y": db.columns.Categorical(*"uvw")}, link="cumulative"),
+    "ordered": db.OrderedRegression("y", columns=COLUMNS | {"y": db.columns.Categorical(3)}),
+    "cumulative": db.OrderedRegression("y", columns=COLUMNS | {"y": db.columns.Categorical(3)}, link="cumulative"),
     "multinomial": db.MultinomialRegression("y", columns=COLUMNS | {"y": db.columns.Categorical(*"uvw")}),
 }
 

@@ -70,7 +70,7 @@ def sorted_outcomes(rng, kind):
         y, model = rng.random(600) < 1 / (1 + np.exp(-f)), db.LogisticRegression("y", columns=columns | {"y": "yes/no"})
     elif kind in ("continuation", "cumulative"):
         y = np.digitize(f + rng.logistic(size=600), [-1.5, 0.0, 1.5])
-        model = db.OrderedRegression("y", columns=columns | {"y": db.columns.Categorical(*"stuv")}, link=kind)
+        model = db.OrderedRegression("y", columns=columns | {"y": db.columns.Categorical(4)}, link=kind)
     elif kind == "multinomial":
         y = (np.column_stack([0 * f, f, 0.5 - f]) + rng.gumbel(size=(600, 3))).argmax(axis=1)
         model = db.MultinomialRegression("y", columns=columns | {"y": db.columns.Categorical(*"stu")})
@@ -142,7 +142,7 @@ def test_refined_posteriors_stay_as_they_are(rng):
     db.NegativeBinomialRegression("y", columns={"y": "count", "x": "real", "t": "real"}, terms=("x",), offset="t"),
     db.LogisticRegression("y", columns={"y": "yes/no", "x": "real"}, intercept=False),
     db.OrderedRegression(
-        "y", columns={"y": db.columns.Categorical(*"stu"), "x": "real"}, terms=("x", "x:threshold"), link="cumulative"
+        "y", columns={"y": db.columns.Categorical(3), "x": "real"}, terms=("x", "x:threshold"), link="cumulative"
     ),
     db.MultinomialRegression("y", columns={"y": db.columns.Categorical(*"stu"), "x": "real"}, intercept=False),
 ])  # fmt: skip
@@ -324,7 +324,7 @@ def test_sites_with_few_levels_expand_around_the_agreed_centre_and_say_so(link):
     level = np.digitize(x + rng.logistic(size=300), [-1.5, -0.5, 0.5, 1.5])
     order = np.argsort(level, kind="stable")
     columns = {"y": db.columns.Categorical(*"abcde"), "x": "real"}
-    model = db.OrderedRegression("y", columns=columns, link=link)
+    model = db.OrderedRegression("y", columns=columns, link=link, levels=[*"abcde"])
     rows = model.points({"y": np.array([*"abcde"])[level[order]], "x": x[order]})
     shards = np.split(rows, 10)[:4]
     sent = [model.fit_site(shard).posterior for shard in shards]

@@ -254,3 +254,24 @@ def test_few_between_two_thresholds_do_not_leave_the_site(rng, tmp_path):
     model = cumulative(frame)
     with pytest.raises(NotDisclosed, match="Join levels"):
         db.save(model.fit(frame).posterior, tmp_path / "few.posterior", data=frame)
+
+
+def test_an_order_that_nobody_gave_is_refused_and_any_that_somebody_gave_is_used(rng):
+    """Tables are read in the order of the alphabet, in which high < low < medium."""
+    effect = np.array(["low", "medium", "high"])[np.arange(90) % 3]
+    frame = {"effect": effect, "dose": rng.normal(size=90)}
+    with pytest.raises(InvalidStructure, match="order of the alphabet: high, low, medium"):
+        db.OrderedRegression.from_frame(frame, "effect ~ dose").fit(frame)
+    order = ("low", "medium", "high")
+    pandas = pytest.importorskip("pandas")
+    listed = pandas.DataFrame(frame).assign(effect=pandas.Categorical(effect, categories=order, ordered=True))
+    columns = {"effect": db.columns.Categorical(*order), "dose": "real"}
+    for model in (
+        db.OrderedRegression.from_frame(frame, "effect ~ dose", levels=order),
+        db.OrderedRegression.from_frame(listed, "effect ~ dose"),
+        db.OrderedRegression("effect", columns=columns),
+    ):
+        assert db.model_for(model.structure).levels == order
+    numbers = {**frame, "effect": np.array(["9", "10", "11"])[np.arange(90) % 3]}
+    model = db.OrderedRegression.from_frame(numbers, "effect ~ dose")
+    assert db.model_for(model.structure).levels == ("9", "10", "11")

@@ -118,9 +118,9 @@ class Column(ABC):
             return self, numbers, ""
         return self if agreed else type(self).found_in(changed), changed, change
 
-    def unagreed(self, values: Raw) -> int:
-        """The number of values that are not agreed on and count as something else."""
-        return 0
+    def unagreed(self, values: Raw) -> NDArray[np.bool_]:
+        """Which values are not agreed on and count as something else."""
+        return np.zeros(len(values), dtype=np.bool_)
 
     @property
     def entries(self) -> tuple[str, ...]:

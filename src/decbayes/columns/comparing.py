@@ -22,6 +22,8 @@ FACTOR, THE_SAME, FURTHER, BEYOND = 1.5, 1.3, 4.0, 10.0
 # A site is not asked if its centre is less than this many times as far from the others' as half of theirs are.
 USUAL = 3.0
 ALIKE = 0.85
+# Categories with several spellings to list in a message.
+MOST_SHOWN = 3
 # Shorter categories are codes: "AB" is not "BA".
 SHORTEST = 4
 
@@ -123,17 +125,45 @@ def in_other_units(centre: float, scale: float, middle: float, usual: float) -> 
 
 
 def typos(name: str, sites: Mapping[str, Column]) -> Iterator[str]:
-    """Categories at one site that resemble a category of others which this site lacks."""
+    """Categories at one site that resemble one of others which this site lacks; several spellings are one line."""
     entries = {site: set(column.entries) for site, column in sites.items() if column.factor == "categorical"}
+    spellings = spelled_otherwise(entries)
+    if len(spellings) > 1 or any(min(map(len, spelling.values())) > 1 for spelling in spellings):
+        yield (
+            f"Column '{name}' has categories that differ only in capital letters or spaces: "
+            f"{listed_spellings(spellings)}. Are they the same? Then write them alike at all sites."
+        )
+        entries = {site: entered - set().union(*spellings) for site, entered in entries.items()}
     for site, entered in entries.items():
         others = [categories for other, categories in entries.items() if other != site]
         elsewhere = set().union(*others)
         for category in sorted(entered - elsewhere):
-            missed = {simple(other): other for other in elsewhere - entered if undigited(other) != undigited(category)}
-            near = get_close_matches(simple(category), missed, n=1, cutoff=ALIKE)
-            near = near or [other for other in sorted(missed) if swapped(simple(category), other)]
+            near = nearest(category, elsewhere - entered)
             if near and (len(entries) > 2 or site == max(entries)):
-                yield f"Column '{name}': '{category}' is only at {site}; did it mean '{missed[near[0]]}'?"
+                yield f"Column '{name}': '{category}' is only at {site}; did it mean '{near}'?"
+
+
+def spelled_otherwise(entries: Mapping[str, set[str]]) -> list[dict[str, list[str]]]:
+    """Categories with several spellings, and the sites that have each of them."""
+    spellings: dict[str, dict[str, list[str]]] = {}
+    for site, categories in entries.items():
+        for category in sorted(categories):
+            spellings.setdefault(" ".join(category.split()).casefold(), {}).setdefault(category, []).append(site)
+    return [spellings[text] for text in sorted(spellings) if len(spellings[text]) > 1]
+
+
+def listed_spellings(spellings: Sequence[Mapping[str, Sequence[str]]]) -> str:
+    texts = [" and ".join(f"'{name}' ({some(of)})" for name, of in spelling.items()) for spelling in spellings]
+    more = f" and {len(texts) - MOST_SHOWN} more" if len(texts) > MOST_SHOWN else ""
+    return "; ".join(texts[:MOST_SHOWN]) + more
+
+
+def nearest(category: str, others: Iterable[str]) -> str:
+    """The category that this one resembles; "" if there is none."""
+    missed = {simple(other): other for other in sorted(others) if undigited(other) != undigited(category)}
+    near = get_close_matches(simple(category), missed, n=1, cutoff=ALIKE)
+    near = near or [other for other in missed if swapped(simple(category), other)]
+    return missed[near[0]] if near else ""
 
 
 def simple(text: str) -> str:

@@ -1,7 +1,7 @@
 """Data frames in and out: pandas, Polars, Arrow, mappings of columns and anything else that names its columns."""
 
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date, time, timedelta
 from numbers import Real
 from shlex import quote
@@ -10,12 +10,16 @@ from typing import Any
 import numpy as np
 
 from decbayes.base.arguments import check_all_named, columns_listed, some
+from decbayes.columns._rare import OTHER
 from decbayes.columns.cells import FALSE, TRUE, Array, Raw, is_missing, seen, text_of
 from decbayes.columns.column import Column, Having
 from decbayes.columns.kinds import Categorical, Gaussian, Missing, Poisson, YesNo, kind_named
 from decbayes.errors import InvalidData, InvalidStructure
 
 Columns = Mapping[str, Column]
+# A table with fewer rows may well have only categories that were not agreed on.
+ENOUGH_ROWS = 10
+AGREE = "If they matter, agree on them first, with `decbayes columns` at all sites."
 # Names of kinds as the names of models spell them.
 OTHER_SPELLINGS = {"yes-no": "yes/no"}
 
@@ -103,23 +107,69 @@ def coded(frame: Any, columns: Columns) -> Array:
     return np.column_stack(parts)
 
 
-def report_unagreed(frame: Any, columns: Columns, report: Callable[[str], None]) -> None:
-    """Tell the owner of the data which columns hold values that were not agreed on."""
+class Unagreed(str):
+    """A report of values that are not agreed on: a sentence for their owner, the column, their share of the rows."""
+
+    column: str
+    share: float
+
+    def __new__(cls, text: str, column: str, share: float) -> "Unagreed":
+        unagreed = super().__new__(cls, text)
+        unagreed.column, unagreed.share = column, share
+        return unagreed
+
+
+def unagreed_in(frame: Any, columns: Columns, remedy: str = AGREE) -> Iterator[Unagreed]:
+    """A report for each column with values that are not agreed on. It quotes agreed categories only."""
     for name, column in columns.items():
         values = values_in(frame, name)
-        if unagreed := column.unagreed(values):
-            verbs = ("is", "counts") if unagreed == 1 else ("are", "count")
-            report(
-                f"Column '{name}': {unagreed:,} of {len(values):,} values {verbs[0]} not among the agreed ones and "
-                f"{verbs[1]} as 'other'. If they matter, agree on them first, with `decbayes columns` at all sites."
+        if (unagreed := column.unagreed(values)).any():
+            verbs = ("is", "counts") if unagreed.sum() == 1 else ("are", "count")
+            text = (
+                f"Column '{name}': {unagreed.sum():,} of {len(values):,} values {verbs[0]} not among the agreed ones "
+                f"and {verbs[1]} as '{OTHER}'. {meant_by(column, values[unagreed]) or remedy}"
             )
+            yield Unagreed(text, name, float(unagreed.mean()))
+
+
+def meant_by(column: Column, values: Raw) -> str:
+    """Which agreed categories are probably meant by values that were not agreed on."""
+    from decbayes.columns.comparing import nearest  # most data have none
+
+    agreed = {*getattr(column, "categories", ())} - {OTHER}
+    meant = {nearest(text, agreed) for text in {text_of(value) for value in values}} - {""}
+    return f"Did some of them mean {some(sorted(meant))}? Write them as agreed at all sites." if meant else ""
+
+
+def check_agreed(name: str, column: Column, values: Raw) -> None:
+    """Refuse values that would count as "other" although nobody wrote that."""
+    if (unagreed := column.unagreed(values)).any():
+        agreed = ", ".join(getattr(column, "categories", ()))
+        meant = meant_by(column, values[unagreed]) or f"For all others write '{OTHER}'."
+        raise InvalidData(f"Column '{name}': a value is not among the agreed categories: {agreed}. {meant}")
 
 
 def coded_column(name: str, column: Column, values: Raw) -> Array:
     try:
-        return column.coded(values)
+        coded = column.coded(values)
+        check_some_agreed(column, values, coded)
     except InvalidData as error:
         raise InvalidData(f"Column '{name}' ({column.kind}): {error}.") from None
+    return coded
+
+
+def check_some_agreed(column: Column, values: Raw, coded: Array) -> None:
+    """Refuse a table if all its rows count as "other": the site's level would look like the effect of that."""
+    known = ~np.isnan(coded)
+    if known.sum() < ENOUGH_ROWS or np.ptp(coded[known]) > 0.0:
+        return
+    unagreed = column.unagreed(values)
+    if unagreed[known].all() or (unagreed.any() and column.kind == Categorical.kind):
+        meant = meant_by(column, values[unagreed]).rstrip(".")
+        raise InvalidData(
+            f"no row has one of the agreed categories ({column.text()}), so that all count as '{OTHER}'. "
+            + (meant or "Agree on the categories of all sites first, with `decbayes columns`, or leave the column out")
+        )
 
 
 def pooled(

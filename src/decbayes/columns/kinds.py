@@ -14,6 +14,7 @@ from importlib.metadata import entry_points
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from decbayes.base.arguments import is_number
 from decbayes.columns._rare import OTHER, RareCategories
@@ -91,9 +92,11 @@ class Categorical(Column):
         refuse(coded < 0, f"none of the {len(self.categories)} agreed categories{listed}; agree on all that sites have")
         return coded
 
-    def unagreed(self, values: Raw) -> int:
+    def unagreed(self, values: Raw) -> NDArray[np.bool_]:
         known = {*self.categories}
-        return sum(not is_missing(value) and text_of(value) not in known for value in values) if OTHER in known else 0
+        if OTHER not in known:
+            return super().unagreed(values)
+        return np.array([not is_missing(value) and text_of(value) not in known for value in values], dtype=np.bool_)
 
     def decoded(self, numbers: Array) -> Raw:
         return named(numbers, self.categories)
@@ -204,6 +207,9 @@ class YesNo(Column):
             coded = np.array([yes_or_no(value) for value in values], dtype=np.float64)
         refuse(~np.isnan(coded) & (coded != 0) & (coded != 1), "neither yes nor no (true, false, 1, 0)")
         return coded
+
+    def unagreed(self, values: Raw) -> NDArray[np.bool_]:
+        return Categorical(*self.categories).unagreed(values) if self.categories else super().unagreed(values)
 
     def decoded(self, numbers: Array) -> Raw:
         several = len(self.categories) > 1

@@ -23,6 +23,7 @@ from decbayes.models.core.model import Model
 from decbayes.models.core.persons import Persons
 from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior
+from decbayes.remarks import UNAGREED
 
 # Thresholds for a second look: membership, and the influence of one person in posterior deviations.
 TELLS_MEMBERS, STANDS_OUT = 0.7, 1.0
@@ -131,7 +132,7 @@ def preview(
     sizes = sizes_of(model, posterior, data, people)
     exposed = exposure(model, posterior, data, rng=0, persons=people)
     statements += about_origin(model, posterior, data, manifest, made, members)
-    statements += [*about_size(model, people.total(model.count(data)), rules), *about_components(model, sizes, rules)]
+    statements += [*about_size(model, model.count(data), people, rules), *about_components(model, sizes, rules)]
     statements += [*about_columns(model, data, rules, people), *about_words(model, posterior, data, rules, people)]
     statements += about_moves(model, posterior, data, rules, people)
     statements += [*about_persons(exposed), *about_releases(posterior, manifest, ledger, members, rules)]
@@ -203,6 +204,9 @@ def about_file(model: Model, posterior: Posterior, manifest: Manifest | None) ->
         yield Statement("rules", "none: for public or made-up data only", "look")
     for change in manifest.changed:
         yield Statement("hidden", change)
+    for remark in posterior.remarks:
+        if remark.kind == UNAGREED:
+            yield Statement("not agreed", f"{remark.what} {remark.advice}", "look" if remark.is_warning else "fine")
 
 
 def about_origin(
@@ -230,10 +234,12 @@ def about_origin(
         yield Statement("your data", "they do not match the sums in the file; name the data that were fitted", "stop")
 
 
-def about_size(model: Model, persons: int, rules: Rules) -> Iterator[Statement]:
+def about_size(model: Model, rows: int, people: Persons, rules: Rules) -> Iterator[Statement]:
+    persons, counted = people.total(rows), f"{rows:,} {model.record}s, each counted as a person"
     try:
         check_size(persons, "persons", rules)
-        yield Statement("who is in it", f"{persons:,} persons; at least {rules.least_observations} are needed")
+        text = counted if people.numbers is None else f"{persons:,} persons"
+        yield Statement("who is in it", f"{text}; at least {rules.least_observations} are needed")
         check_coefficients(model, persons, rules)
     except DecbayesError as error:
         yield Statement("who is in it", str(error), "stop")

@@ -22,6 +22,7 @@ from decbayes.remarks import (
     NOTHING_SHARED,
     RULES,
     SITE_ALONE,
+    UNAGREED,
     Remark,
     listed,
     ordered,
@@ -369,14 +370,14 @@ def without_data(posteriors: Sequence[Posterior], names: Sequence[str]) -> Itera
 
 
 def of_sites(posteriors: Sequence[Posterior], names: Sequence[str]) -> Iterator[Remark]:
-    """Warnings that the sites' posteriors carry, and what disclosure rules changed, each once with its sites.
+    """Warnings that the sites' posteriors carry, and what counts as something else, each once with its sites.
 
     Changes at many sites are a warning even if they matter little at each of them: they all go in one direction.
     """
     for remark, sites in said_by(posteriors).items():
-        if not (remark.is_warning or remark.kind == RULES):
+        if not (remark.is_warning or remark.kind in (RULES, UNAGREED)):
             continue
-        serious = remark.is_warning or len(sites) >= MANY * len(names)
+        serious = remark.is_warning or (remark.kind == RULES and len(sites) >= MANY * len(names))
         what = f"{listed([names[site] for site in sites])}: {remark.what}"
         yield replace(remark, what=what, severity="warning" if serious else "note", sites=(*sites,))
 

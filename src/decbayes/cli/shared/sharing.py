@@ -25,6 +25,7 @@ from decbayes.models.core.evaluation import hold_back, rows_of
 from decbayes.models.core.model import Model, split_names
 from decbayes.models.core.persons import EACH, Persons
 from decbayes.posterior import Posterior
+from decbayes.remarks import Remark
 
 if TYPE_CHECKING:
     from decbayes.disclosure import Ledger
@@ -124,15 +125,21 @@ def over_words(numbers: Any, path: Path, model: Model) -> Any:
 
 
 class ReadingReport:
-    """Prints what readers report, and counts the rows that were left out, by reason."""
+    """Prints what readers report; keeps the numbers of rows that were left out, by reason, and remarks on values."""
 
     def __init__(self) -> None:
         self.left_out: dict[str, int] = {}
+        self.remarks: list[Remark] = []
 
     def __call__(self, text: str) -> None:
         messages().print(text)
         if isinstance(text, RowsLeftOut):
             self.leave_out(text.reason, text.rows)
+        elif type(text) is not str:
+            from decbayes.models.core.points import unagreed_values
+
+            unagreed: Any = text
+            self.remarks.append(unagreed_values(unagreed.column, unagreed.share))
 
     def leave_out(self, reason: str, rows: int) -> None:
         self.left_out[reason] = self.left_out.get(reason, 0) + rows
@@ -188,12 +195,14 @@ def save_draft(
     *,
     site: str = "",
     changed: Sequence[str] = (),
+    remarks: Sequence[Remark] = (),
     note: Mapping[str, Any] | None = None,
     **context: Any,
 ) -> Posterior:
-    """Write the draft of a posterior under the rules; prints what was hidden."""
+    """Write the draft of a posterior under the rules, with remarks on its data; prints what was hidden."""
     from decbayes.disclosure.drafting import drafted
 
+    posterior = replace(posterior, remarks=(*dict.fromkeys((*posterior.remarks, *remarks)),))
     draft, manifest = drafted(posterior, observations, rules, site=site, changed=tuple(changed), **context)
     for change in manifest.changed[len(changed) :]:
         messages().print(plain(change))
@@ -264,8 +273,22 @@ def records_text(manifest: Manifest, record: str, counting: int | None = None) -
 
 
 def persons_of(model: Model, files: Sequence[Path], column: str, **reading_options: Any) -> Persons:
-    """The persons behind the observations; without a column, each observation is a person."""
-    return model.persons(model_input(model, files), column, **reading_options) if column else EACH
+    """The persons behind the observations; without a column, or with "none", each observation is a person."""
+    named = column not in ("", NONE)
+    return model.persons(model_input(model, files), column, **reading_options) if named else EACH
+
+
+def check_rows_are_persons(files: Sequence[Path], rules: Rules | None, sequences: str = "") -> None:
+    """Refuse a table with a column that identifies persons who have several rows, or several `sequences` of rows."""
+    from decbayes.disclosure.preparing import check_persons, may_identify
+    from decbayes.inputs.mixed_tables import read_frame
+
+    for file in files if rules is not None else ():
+        telling = [name for name in column_names(file) if name != sequences and may_identify(name)]
+        if telling:
+            frame = read_frame(file, [*telling, *filter(None, [sequences])])
+            first = np.unique(frame[sequences].astype(str), return_index=True)[1] if sequences else slice(None)
+            check_persons({name: frame[name][first] for name in telling})
 
 
 def person_column(known: Path | None, files: Sequence[Path]) -> str:

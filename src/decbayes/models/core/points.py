@@ -9,14 +9,14 @@ from numpy.typing import NDArray
 
 from decbayes.base.arguments import Seed, check_kind, given_generator, real_array
 from decbayes.columns import Column
-from decbayes.errors import InvalidData, StructureMismatch
+from decbayes.errors import InvalidData, StructureMismatch, printable
 from decbayes.families import Array
 from decbayes.inputs.chunks import each_chunk, is_chunked
 from decbayes.inputs.filed import FileArray, Folder
 from decbayes.models.core.persons import Persons
 from decbayes.models.core.transforms import in_slices
 from decbayes.posterior import Posterior
-from decbayes.remarks import Remark, listed
+from decbayes.remarks import UNAGREED, Remark, listed
 from decbayes.structure import Structure
 
 # Squares of larger numbers, divided by small variances, overflow.
@@ -28,6 +28,11 @@ BLOCK = 12 * 320
 # Largest rounding error of a log density, in nats.
 MOST_ROUNDING = 1e-2
 
+# Shares of rows with values that are not agreed on: a site's rare categories are fewer than the first.
+MANY_UNAGREED, NEARLY_ALL = 0.1, 0.95
+# Files refuse remarks that are long: longer names are cut.
+LONGEST_NAME = 60
+
 
 def missing_codes(columns: Sequence[str]) -> Remark:
     """A remark on columns with values that `seem_coded`; the site that agrees with nobody yet has them in its units."""
@@ -35,6 +40,22 @@ def missing_codes(columns: Sequence[str]) -> Remark:
         "missing-value codes",
         f"Some values of {listed(list(columns))} look like codes for missing values, and count as numbers.",
         "If a code such as 999 or -9 stands for missing values, leave these cells empty and fit again.",
+    )
+
+
+def unagreed_values(column: str, share: float) -> Remark:
+    """A remark on a column in which this share of the rows has values that are not agreed on.
+
+    Rare ones are usual, and nobody should learn how many there are.
+    """
+    serious = share >= MANY_UNAGREED
+    rows = ("Nearly all" if share > NEARLY_ALL else f"About {round(share, 1):.0%} of the") if serious else "Some"
+    name = printable(column)[:LONGEST_NAME]
+    return Remark(
+        UNAGREED,
+        f"{rows} rows have a {name} that is not agreed on, and count as 'other'.",
+        "Is it another spelling or code at this site? Then write it as agreed, and fit again." if serious else "",
+        severity="warning" if serious else "note",
     )
 
 

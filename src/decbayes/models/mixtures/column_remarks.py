@@ -8,7 +8,7 @@ from decbayes.columns import Column
 from decbayes.columns.cells import seem_coded
 from decbayes.errors import printable
 from decbayes.families import Array
-from decbayes.models.core.points import missing_codes
+from decbayes.models.core.points import LONGEST_NAME, missing_codes
 from decbayes.models.likelihoods.point_pass import PointBlocks
 from decbayes.remarks import CONSTANT, Remark, listed
 
@@ -19,8 +19,6 @@ COPIES = 1.0 - 1e-9
 # Rows to look at, the fewest to judge by, the rows and the number of groups of neighbours, and the most columns.
 LOOKED_AT, LEAST_ROWS, IN_GROUP, GROUPS = 2_000, 30, 5, 10
 MOST_COLUMNS = 500
-# Files refuse remarks that are long: longer names are cut.
-LONGEST_NAME = 60
 
 
 def column_remarks(

@@ -10,7 +10,8 @@ import numpy as np
 from scipy.special import expit, logit
 
 from decbayes.base.arguments import check_level, names_of
-from decbayes.columns import Categorical, Column
+from decbayes.columns import OTHER, Categorical, Column
+from decbayes.columns.cells import number_of
 from decbayes.columns.frames import known
 from decbayes.errors import InvalidStructure, NotPrivate
 from decbayes.families import Array
@@ -146,7 +147,8 @@ class OrderedRegression(Regression):
     With continuation ratios each observation is a row of a logistic regression for every level that it has reached:
     exp(β) is the odds ratio of going further once a level is reached. With cumulative logits it is the odds ratio of
     being beyond a level, and does not change if neighbouring levels are joined. Both are the same at each level;
-    "age:threshold" in a formula lets them differ. `levels` is the order, from the lowest (default: that of the column).
+    "age:threshold" in a formula lets them differ. `levels` is the order, from the lowest. It may be left out if levels
+    are numbers, or if the column itself has another order than the alphabet's, as ordered categories of pandas have.
     All else is as in `LogisticRegression`.
 
     >>> rng = np.random.default_rng(0)
@@ -198,9 +200,19 @@ class OrderedRegression(Regression):
         if self.link not in LINKS:
             raise InvalidStructure(f"link is {' or '.join(map(repr, LINKS))}, not {self.link!r}.")
         outcome, stack = LINKS[self.link]
-        object.__setattr__(self, "levels", ordered)
+        if self.levels or is_deliberate(entries):
+            object.__setattr__(self, "levels", ordered)
         object.__setattr__(self, "outcome", outcome(ordered))
         return stack(ordered, tuple(ordered.index(entry) for entry in entries))
+
+    def constants(self) -> dict[str, Any]:
+        if not self.levels:
+            alphabetical = ", ".join(self.columns[self.target].entries)
+            raise InvalidStructure(
+                f"State the order of the levels of '{self.target}', from the lowest: --levels A,B,C or `levels`. They "
+                f"are in the order of the alphabet: {alphabetical}."
+            )
+        return super().constants()
 
     @classmethod
     def from_file(
@@ -273,6 +285,12 @@ class OrderedRegression(Regression):
         chances = LEVELS[self.link](expit(linear).reshape(len(points), -1))
         reached = (rng.random(len(points))[:, None] > np.cumsum(chances, axis=1)[:, :-1]).sum(axis=1)
         points[:, self.table.target_place] = np.argsort(self.stack.places)[reached]
+
+
+def is_deliberate(levels: Sequence[str]) -> bool:
+    """Whether somebody has put levels in this order, or they are numbers: tables are read in alphabetical order."""
+    named = [level for level in levels if level != OTHER]
+    return not np.isnan([number_of(level) for level in levels]).any() or named != sorted(named)
 
 
 def steps_to_levels(further: Array) -> Array:

@@ -29,6 +29,7 @@ from decbayes.models.regressions.varying.half_cauchy import HalfCauchy
 from decbayes.models.regressions.varying.site_deviations import SiteDeviations
 from decbayes.models.regressions.varying.site_effects import groups_of, rows_by
 from decbayes.posterior import Posterior
+from decbayes.remarks import Remark
 
 if TYPE_CHECKING:
     from decbayes.privacy.mechanism import Mechanism
@@ -62,7 +63,7 @@ class Regression(RegressionSettings):
         """
         check_fit(self.structure, rng, prior, start)
         before = dict((prior or Posterior.of_prior(self.structure)).natural)
-        problem = self.problem(before, data)
+        problem, said = self.problem(before, data), self.table.unagreed(data)
         if not len(problem.targets):
             return Fit(Posterior.from_natural(self.structure, before), (0.0,), True)
         climb = self.outcome.climb(problem)
@@ -70,21 +71,21 @@ class Regression(RegressionSettings):
             place = climb.begin(None)
             if progress is not None:
                 progress(Pass(0, 1, place.bound))
-            return Fit(self._learned(place.natural, problem), (place.bound,), True)
+            return Fit(self._learned(place.natural, problem, said), (place.bound,), True)
         return fit_best(
             lambda: climb.begin(None if start is None else start.natural),
             climb.step,
-            lambda place: self._learned(place.natural, problem),
+            lambda place: self._learned(place.natural, problem, said),
             ascent=Ascent(self.ascent.passes, self.ascent.tolerance),
             observations=len(problem.targets),
             progress=progress,
         )
 
-    def _learned(self, natural: Mapping[str, Array], problem: Problem) -> Posterior:
+    def _learned(self, natural: Mapping[str, Array], problem: Problem, said: tuple[Remark, ...]) -> Posterior:
         posterior = Posterior.from_natural(self.structure, natural)
         if self.outcome.are_few(problem.targets):
-            return replace(posterior, remarks=(FEW_EVENTS,))
-        return replace(posterior, remarks=(*self.outcome.remarks(*self.fitted(natural, problem)),))
+            return replace(posterior, remarks=(FEW_EVENTS, *said))
+        return replace(posterior, remarks=(*self.outcome.remarks(*self.fitted(natural, problem)), *said))
 
     def fitted(self, natural: Mapping[str, Array], problem: Problem) -> tuple[Array, Array, Array, int]:
         """The basis of remarks on a fit: targets, E[f] and weights of the rows, and the number of coefficients."""

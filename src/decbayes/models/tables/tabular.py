@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from decbayes.base.arguments import Above, check_positive
 from decbayes.columns import KINDS, Column, Poisson, columns_of, declared, plain
-from decbayes.columns.frames import Columns, coded, is_frame, known, pooled, report_unagreed, warn
+from decbayes.columns.frames import Columns, coded, is_frame, known, pooled, unagreed_in, warn
 from decbayes.columns.sums import columns_among
 from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.families import Array
@@ -156,8 +156,10 @@ class Tabular(Model):
     def read(self, path: Path, *, columns: str = "", report: Report = ignore) -> Any:
         """The agreed columns of a file."""
         frame = read_frame(path, list(self.columns))
-        report_unagreed(frame, self.columns, report)
-        return self.points(frame)
+        points = self.points(frame)
+        for text in unagreed_in(frame, self.columns):
+            report(text)
+        return points
 
 
 def columns_text(columns: Columns) -> str:

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from decbayes.cli.shared.outputs import check_output, output_option
 from decbayes.cli.shared.running import WrongArgument
-from decbayes.cli.shared.sharing import PersonOption, RulesOption, persons_of, rules_in_force
+from decbayes.cli.shared.sharing import NONE, PersonOption, RulesOption, persons_of, rules_in_force
 from decbayes.cli.shared.standard_streams import STANDARD_OUTPUT, json_option, print_json, table_file, write_text
 from decbayes.cli.shared.terminal import messages, output, plain
 from decbayes.columns import Column, agree, coded, columns_of, unlike
@@ -55,6 +55,7 @@ def columns(
     if not sources:
         raise InvalidData("Name a table, or the columns of several sites.")
     check_output(output_file, *sources, text=True, as_json=as_json)
+    person = "" if person == NONE else person
     in_force = rules_in_force(rules)
     options = {"formula": formula, "kinds": kinds, "columns": columns}
     options |= {name: value for name, value in (("yes", yes), ("weights", weights)) if value}

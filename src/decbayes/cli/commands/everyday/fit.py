@@ -38,11 +38,13 @@ from decbayes.cli.shared.model_options import (
 from decbayes.cli.shared.outputs import check_output, output_option
 from decbayes.cli.shared.running import WrongArgument, example
 from decbayes.cli.shared.sharing import (
+    NONE,
     PersonOption,
     ReadingReport,
     RulesOption,
     SiteOption,
     check_names,
+    check_rows_are_persons,
     least_listed,
     ledger_beside,
     person_column,
@@ -76,7 +78,7 @@ from decbayes.models.core.registry import command_name, model_for
 from decbayes.models.core.settings import LOCAL as NEED_NOT_AGREE
 from decbayes.models.core.settings import number_of
 from decbayes.posterior import Posterior
-from decbayes.remarks import RULES, lines
+from decbayes.remarks import RULES, UNAGREED, lines
 from decbayes.updates.forgetting import Forgetting, checked_forgetting
 from decbayes.updates.rounds import Sent, sent_in
 
@@ -195,6 +197,9 @@ def fit(
     shared = known is not None or settings.get("agreed_columns") is not None
     model, observations, person = read_data(kind, data, known, before, settings, in_force, person, report)
     reading_options = {name: settings[name] for name in kind.reading_options & settings.keys()}
+    if not (person or kind.many_files):
+        check_rows_are_persons(files, in_force, getattr(model, "sequences", ""))
+    person = "" if person == NONE else person
     persons = persons_of(model, files, person, **reading_options)
     if restarts is not None and not model.structure.symmetry:
         raise WrongArgument(
@@ -209,8 +214,8 @@ def fit(
     observations = safe.data
     model = replace(safe.model, ascent=replace(model.ascent, **given(**search)))
     write = partial(
-        save_draft, site=site, changed=safe.changed, left_out=report.left_out, output=output, observations=observations,
-        rules=in_force, persons=safe.persons, person=person,
+        save_draft, site=site, changed=safe.changed, left_out=report.left_out, remarks=report.remarks, output=output,
+        observations=observations, rules=in_force, persons=safe.persons, person=person,
     )  # fmt: skip
     write = partial(write, **file_context(before, public_documents(known, model)))
     with nullcontext() if device is None else use_device(device):
@@ -257,6 +262,8 @@ def fit_privately(
     check_output(output, file, like, *(value for value in settings.values() if isinstance(value, Path)))
     reading = {name: settings[name] for name in kind.reading_options & settings.keys()}
     model, observations = model_and_data(kind, file, like, settings, ReadingReport())
+    if not (person or kind.many_files):
+        check_rows_are_persons([file], Rules(), getattr(model, "sequences", ""))
     persons = persons_of(model, [file], person, **reading)
     prior = Posterior.of_prior(model.structure)
     ledger = ledger_beside([data] if isinstance(data, Path) else data, accounts.ledger, output)
@@ -300,8 +307,9 @@ def print_outcome(outcome: FitResult, output: Path, model: Model, observations: 
     messages().print(f"{output}: {outcome.text}")
     if model.modelled:
         messages().print(plain(f"models the {model.modelled}"))
-    # What disclosure rules changed was printed when they changed it.
-    remarks = [remark for remark in outcome.posterior.remarks if remark.is_warning or remark.kind != RULES]
+    # What disclosure rules changed, and what is not agreed, was printed before the fit.
+    new = [remark for remark in outcome.posterior.remarks if remark.kind != UNAGREED]
+    remarks = [remark for remark in new if remark.is_warning or remark.kind != RULES]
     for line in lines(remarks, rest=f"`decbayes show {output} --remarks` prints all"):
         messages().print(plain(line))
     if as_json:
@@ -385,14 +393,14 @@ def vocabulary_limit(kind: type[Model], settings: dict[str, Any], rules: Rules |
     """In how many documents a word must occur, if the vocabulary is made from this site's texts."""
     if "least_documents" not in inspect.signature(kind.from_file).parameters or settings.get("vocabulary") is not None:
         return {}
-    if person and rules is not None:
+    if person not in ("", NONE) and rules is not None:
         raise WrongArgument("With --person, give --vocabulary: `decbayes words --person` makes it.")
     return {"least_documents": least_listed(settings.get("least_documents"), rules)}
 
 
 def without_person(kind: type[Model], data: Any, settings: dict[str, Any], person: str) -> dict[str, str]:
     """The columns of a table without the one that identifies persons, unless columns are given."""
-    if not person or kind.many_files or settings.get("columns") or settings.get("agreed_columns"):
+    if person in ("", NONE) or kind.many_files or settings.get("columns") or settings.get("agreed_columns"):
         return {}
     from decbayes.inputs.mixed_tables import read_frame
 

@@ -13,7 +13,9 @@ from decbayes.cli.shared.describe import print_modelled, rows_table
 from decbayes.cli.shared.outputs import check_output, check_rows, output_option, row_writer
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.standard_streams import json_option, print_json
-from decbayes.cli.shared.terminal import messages, output, print_written
+from decbayes.cli.shared.terminal import messages, output, plain, print_written
+from decbayes.columns import Gaussian, YesNo
+from decbayes.columns.frames import check_agreed
 from decbayes.errors import StructureMismatch
 from decbayes.files import load
 from decbayes.inputs.mixed_tables import read_frame
@@ -25,6 +27,8 @@ from decbayes.posterior import Posterior
 from decbayes.views.values import Row
 
 EXACT = 12
+# Values further from the agreed centre, in agreed scales, are extrapolations: of measured values one in 1,000 is.
+FAR = 6.0
 NUMBERS = ("mean", "low", "high")
 
 
@@ -55,6 +59,8 @@ def predict(
         raise WrongArgument("Describe persons, as in age=60 sex=f, or name a table of them with --data.")
     people = persons(model, person or []) if data is None else columns_of(model, data)
     rows = [*predictions(model, read, people, parse_times(times), level)]
+    for text in (*far_values(model, people), *means_outside(model, rows)):
+        messages().print(plain(text))
     if write is not None:
         first = [name for name in rows[0] if name not in NUMBERS]
         with row_writer(write, digits=EXACT) as target:
@@ -89,6 +95,7 @@ def persons(model: Regression, words: Sequence[str]) -> dict[str, list[str]]:
                 f"'{word}' is not NAME=VALUE with one of {', '.join(model.table.predictors)} as the name.{hint}"
             )
         given[name] = split_names(values)
+        check_agreed(name, model.columns[name], np.array(given[name], dtype=object))
     if missing := [name for name in model.table.predictors if not given.get(name)]:
         raise WrongArgument(f"Give {', '.join(f'{name}=…' for name in missing)} as well.")
     rows = [*product(*given.values())]
@@ -98,6 +105,31 @@ def persons(model: Regression, words: Sequence[str]) -> dict[str, list[str]]:
 def columns_of(model: Regression, path: Path) -> dict[str, Any]:
     frame = read_frame(path, list(model.table.predictors))
     return {name: list(frame[name]) for name in model.table.predictors}
+
+
+def far_values(model: Regression, people: Mapping[str, Sequence[Any]]) -> Iterator[str]:
+    """A line for each real column with values far from what sites have agreed on, if they have."""
+    for name, values in people.items():
+        column = model.columns[name]
+        if column.factor != "real" or column == Gaussian():
+            continue
+        (zero, unit), numbers = column.zero_and_unit, column.coded(np.array(values, dtype=object))
+        if far := int((np.abs(numbers - zero) > FAR * unit).sum()):
+            yield (
+                f"Column '{name}': {far:,} of {len(numbers):,} values {'is' if far == 1 else 'are'} far from those of "
+                f"the sites (agreed centre {zero:g}, scale {unit:g}). Is the unit right? Predictions extrapolate there."
+            )
+
+
+def means_outside(model: Regression, rows: Sequence[Row]) -> Iterator[str]:
+    """Whether probabilities are so uncertain that their means, as printed, are outside their intervals."""
+    printed = ([float(f"{row[name]:.4g}") for name in NUMBERS] for row in rows)
+    outside = sum(not low <= mean <= high for mean, low, high in printed)
+    if outside and model.outcome.holds is YesNo:
+        yield (
+            f"{outside:,} of {len(rows):,} means lie outside their intervals: the probability is so uncertain there "
+            "that a few possible values far from the others decide its mean. Rely on the interval."
+        )
 
 
 def parse_times(text: str) -> list[float] | None:

@@ -209,6 +209,7 @@ def make_round(step: RoundToMake, before: Round, data: list[Path], reading: Read
         site="" if manifest is None else manifest.site,
         changed=safe.changed,
         left_out=report.left_out,
+        remarks=report.remarks,
         persons=safe.persons,
         person=person,
         note=refined.note() | public_note(public),

@@ -1,15 +1,16 @@
 """What to know about the fit of one site's rows before others rely on it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 from scipy.special import chdtrc
 
 from decbayes.columns import Column
-from decbayes.columns.cells import seem_coded
+from decbayes.columns.cells import FEW_VALUES, seem_coded
+from decbayes.errors import printable
 from decbayes.families import Array
-from decbayes.models.core.points import missing_codes
-from decbayes.remarks import ROUND, Remark
+from decbayes.models.core.points import LONGEST_NAME, missing_codes
+from decbayes.remarks import CONSTANT, ROUND, Remark, listed
 
 # With fewer events (or non-events) per coefficient, the expansion around a site's own estimate is rough.
 LEAST_EVENTS = 5.0
@@ -21,6 +22,11 @@ CLEARLY_MORE, SURE = 1.2, 1e-3
 # centre is more than AWAY of the larger scale off, and the centre has changed by about the same factor, up to ALIKE;
 # with fewer rows this is not checked. (Ages in a children's clinic are nearer.)
 AWAY, SCALES, ALIKE, LEAST_ROWS = 3.0, 6.0, 2.0, 5
+# Fewest rows, and fewest different ones, to say that rows are repeated or one is too large. Many rows are repeated if
+# more than OFTEN are; a column of numbers hardly repeats if more than VARIED of its values in different rows differ.
+ENOUGH_ROWS, OFTEN, VARIED = 20, 0.2, 0.9
+# Share of a column's squared distances from its median: a row of totals has more.
+NEARLY_ALL = 0.98
 
 SINGLE_OUTCOME = Remark(
     "single outcome",
@@ -42,6 +48,12 @@ REPEATED = Remark(
     "seem to differ where they do not.",
     "Use robust errors: decbayes calibrate --robust --person COLUMN.",
 )
+REPEATED_ROWS = Remark(
+    "repeated rows",
+    "Many rows are equal in all columns, as if the table had been exported twice.",
+    "If so, fit each row once: intervals are too narrow otherwise.",
+)
+ONE_ROW = "Is it a row of totals, or a typing error? It alone decides coefficients."
 SURVEY_WEIGHTS = Remark(
     "survey weights",
     "Weights are not whole numbers, so they are not frequencies. Yet each row counts as that many rows: intervals are "
@@ -133,6 +145,43 @@ def of_values(columns: Mapping[str, Column], points: Array) -> Iterator[Remark]:
             )
     if coded:
         yield missing_codes(coded)
+
+
+def of_rows(columns: Mapping[str, Column], points: Array, predictors: Collection[str]) -> Iterator[Remark]:
+    """Rows that occur twice, a row that outweighs all others, and predictors that are the same in all rows.
+
+    Each of the first two was said of at most one in 744 random parts, of 30 to 500 rows, of 62 ordinary tables.
+    """
+    if len(points) < ENOUGH_ROWS:
+        return
+    if are_repeated(points, [column.factor == "real" for column in columns.values()]):
+        yield REPEATED_ROWS
+    named = dict(zip(columns, points.T, strict=True))
+    names = {name: printable(name)[:LONGEST_NAME] for name in columns}
+    alone = [names[name] for name, column in columns.items() if column.factor == "real" and outweighs(named[name])]
+    if alone:
+        yield Remark("one row", f"Nearly all variation of {listed(alone)} is that of one row.", ONE_ROW)
+    constant = [names[name] for name in predictors if not columns[name].entries[0] and np.ptp(named[name]) == 0.0]
+    if constant:
+        what = f"Columns with one value in all rows: {listed(constant)}."
+        yield Remark(CONSTANT, what, "Others estimate their coefficients.", severity="note")
+
+
+def are_repeated(points: Array, real: Sequence[bool]) -> bool:
+    """Whether a table seems to hold rows twice: all of them, or many although a column hardly repeats otherwise."""
+    rows, times = np.unique(points, axis=0, return_counts=True)
+    if len(rows) == len(points) or len(rows) < ENOUGH_ROWS:
+        return False
+    different = max((len(np.unique(column)) for column in rows[:, np.asarray(real)].T), default=0)
+    if different > FEW_VALUES and np.gcd.reduce(times) > 1:
+        return True
+    return len(rows) < (1.0 - OFTEN) * len(points) and different > VARIED * len(rows)
+
+
+def outweighs(values: Array) -> bool:
+    """Whether one row has nearly all squared distances from the median."""
+    squares = (values - np.median(values)) ** 2
+    return len(np.unique(values)) > FEW_VALUES and bool(squares.max() > NEARLY_ALL * squares.sum())
 
 
 def of_weights(weights: Array) -> Iterator[Remark]:

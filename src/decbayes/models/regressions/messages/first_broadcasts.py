@@ -10,7 +10,7 @@ import numpy as np
 from decbayes.base.arguments import Seed
 from decbayes.families import Array, dense
 from decbayes.models.core.ascent import Fit, FitInterrupted, OnPass
-from decbayes.models.regressions.messages.doubts import of_levels, of_terms, of_values, of_weights
+from decbayes.models.regressions.messages.doubts import of_levels, of_rows, of_terms, of_values, of_weights
 from decbayes.models.regressions.messages.one_broadcast import (
     LAPLACE,
     STEP,
@@ -96,7 +96,8 @@ class FirstBroadcasts:
         columns = {name: column for name, column in table.columns.items() if name in kept}
         points = self.model.points(data)
         weights = table.named(points)[table.weights] if table.weights else np.empty(0)
-        remarks = *fit.posterior.remarks, *of_values(columns, points[:, places]), *of_weights(weights)
+        rows = of_rows(columns, points[:, places], table.predictors)
+        remarks = *fit.posterior.remarks, *of_values(columns, points[:, places]), *rows, *of_weights(weights)
         return replace(fit, posterior=replace(fit.posterior, remarks=remarks))
 
     def _fit_to_send(self, data: Any, rng: Seed | None, progress: OnPass | None) -> Fit:

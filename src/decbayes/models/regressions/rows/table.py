@@ -15,18 +15,29 @@ from decbayes.base.arguments import names_of
 from decbayes.columns import Column, plain
 from decbayes.columns.cells import is_missing, text_of
 from decbayes.columns.column import SOLVABLE
-from decbayes.columns.frames import coded, is_frame, known, names_in, report_unagreed, rows_in, values_in, warn
+from decbayes.columns.frames import (
+    check_agreed,
+    coded,
+    is_frame,
+    known,
+    names_in,
+    rows_in,
+    unagreed_in,
+    values_in,
+    warn,
+)
 from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.families import Array
 from decbayes.inputs.mixed_tables import read_frame
 from decbayes.inputs.tables import Report, RowsLeftOut
 from decbayes.models.core.model import ignore
 from decbayes.models.core.persons import Persons, most_common
-from decbayes.models.core.points import as_numbers, as_points, check_held
+from decbayes.models.core.points import as_numbers, as_points, check_held, unagreed_values
 from decbayes.models.core.transforms import Observed
 from decbayes.models.regressions.formulas.design import Design, PerLevel, needed
 from decbayes.models.regressions.formulas.expressions import Expression, expression_of
 from decbayes.models.regressions.rows.stacking import Stack
+from decbayes.remarks import Remark
 
 Gaps = NDArray[np.bool_]
 
@@ -223,8 +234,17 @@ class Table:
             )
         return points
 
+    def unagreed(self, data: Any) -> tuple[Remark, ...]:
+        """Remarks on values in a frame that are not agreed on; matrices of numbers have none."""
+        texts = unagreed_in(data, self.columns) if is_frame(data) else ()
+        return tuple(unagreed_values(text.column, text.share) for text in texts)
+
     def _coded(self, frame: Any, target: bool) -> Array:
         used = {name: column for name, column in self.columns.items() if target or name in self.predictors}
+        for text in () if target else unagreed_in(frame, used, remedy=""):
+            if text.share == 1.0:
+                check_agreed(text.column, used[text.column], values_in(frame, text.column))
+            warn(text)
         points = np.full((rows_in(frame), len(self.columns)), np.nan)
         if used:  # a mean without terms needs no columns
             points[:, [place for place, name in enumerate(self.columns) if name in used]] = coded(frame, used)
@@ -313,8 +333,10 @@ class Table:
     def read(self, path: Path, report: Report) -> Array:
         """The agreed columns of a file, without rows with missing values."""
         rows = complete(path, self._frame(path, list(self.columns)), report).data
-        report_unagreed(rows, self.columns, report)
-        return self.points(rows)
+        points = self.points(rows)
+        for text in unagreed_in(rows, self.columns):
+            report(text)
+        return points
 
     def persons(self, path: Path, column: str) -> Persons:
         """The person behind each complete row of a file."""
