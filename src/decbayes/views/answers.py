@@ -7,6 +7,7 @@ import numpy as np
 from decbayes.families import Array
 from decbayes.merging.remarking import repeated_data
 from decbayes.posterior import EXACT, JOINT, NARROW
+from decbayes.remarks import too_narrow
 from decbayes.views._effect_sentences import Effects
 from decbayes.views.class_view import most_different
 from decbayes.views.findings import Findings
@@ -164,9 +165,9 @@ def doubts(findings: Findings) -> Iterator[str]:
 
 
 def why_narrow(findings: Findings) -> str:
-    """Why intervals of a regression are too narrow whatever its rows are: they assume equal sites, counted once."""
+    """Why intervals are too narrow: persons with several rows; regressions also assume equal sites, counted once."""
     if findings.sets:
-        return ""
+        return too_narrow(findings.alignment.posteriors)
     twice = "the same data seem to count more than once" if repeated_data(findings.alignment.posteriors) else ""
     return "sites differ by more than chance" if any(differences(findings)) else twice
 

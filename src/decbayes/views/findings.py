@@ -18,10 +18,9 @@ from decbayes.merging.base.lineage import as_components
 from decbayes.merging.grouping.shared import Shared
 from decbayes.merging.reading import CLOSE, DOUBTFUL, Heterogeneity, Influence, Parties
 from decbayes.merging.remarking import empty_sites, repeated_data
-from decbayes.models.regressions.messages.doubts import TOO_NARROW
 from decbayes.models.topics.quality import CoOccurrence
 from decbayes.posterior import Posterior
-from decbayes.remarks import CONSTANT, OF_VALUES, by_number
+from decbayes.remarks import CONSTANT, OF_VALUES, TOO_NARROW, by_number
 from decbayes.structure import CoupledSet
 from decbayes.views.coefficient_view import has_robust_errors
 from decbayes.views.text_summary import filled_slots
