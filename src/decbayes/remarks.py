@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, Literal, overload
+from typing import Any, Literal, Protocol, overload
 
 from decbayes.errors import InvalidFile, MergeWarning
 
@@ -55,6 +55,14 @@ MOST_CHANGES = 5
 # nobody knows whether sites differ.
 ROUND = "One broadcast is rough here: take one round first (decbayes refine, db.refine)."
 ONE_BROADCAST, NOT_COMPARED = "one broadcast", "not compared"
+REPEATED = "repeated persons"
+"""The kind of remark that says that persons have several rows, sequences or documents."""
+# Where one of these is said, deviations are those of another model; robust errors are not.
+TOO_NARROW: Mapping[str, str] = {
+    "overdispersion": "counts vary more than the model allows",
+    REPEATED: "rows of one person depend on each other",
+    "survey weights": "weights are no frequencies",
+}
 
 
 @dataclass(frozen=True)
@@ -91,6 +99,13 @@ class Remark:
 
 TEXTS = tuple(part.name for part in fields(Remark) if part.compare)
 """What files keep of a remark."""
+
+
+class Remarked(Protocol):
+    """Anything that carries remarks, such as a posterior."""
+
+    @property
+    def remarks(self) -> Sequence[Remark]: ...
 
 
 class Later(Sequence[Remark]):
@@ -177,6 +192,12 @@ def after_refit(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
 
 def warnings_in(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
     return tuple(remark for remark in remarks if remark.is_warning)
+
+
+def too_narrow(sites: Iterable[Remarked]) -> str:
+    """Why a site's intervals are too narrow, if they are: comparisons of sites then mean nothing."""
+    kinds = {remark.kind for site in sites for remark in site.remarks}
+    return next((why for kind, why in TOO_NARROW.items() if kind in kinds), "")
 
 
 def lines(remarks: Sequence[Remark], most: int | None = MOST_SHOWN, rest: str = "") -> list[str]:

@@ -99,3 +99,18 @@ def test_nothing_slow_is_imported_before_ctrl_c_is_handled():
     assert not imported & {"enum", "re", "signal", "typing"}
     ours = {"decbayes.__main__", "decbayes.errors", "decbayes.base", "decbayes.base.lazily"}
     assert {name for name in imported if name.startswith("decbayes.")} == ours
+
+
+def test_priors_of_columns_are_given_by_commas_as_in_python(run, tmp_path, rng):
+    rows = rng.normal([-20.0, 1010.0], [3.0, 5.0], size=(60, 2)).round(2)
+    text = "\n".join(["cold,pressure", *(",".join(map(str, row)) for row in rows.tolist())])
+    (tmp_path / "a.csv").write_text(text, encoding="utf-8")
+    columns = {"components": 1, "columns": ("cold", "pressure")}
+    for options, settings in [
+        ("--prior-mean=-20,1010 --prior-scale 9,25", {"prior_mean": (-20, 1010), "prior_scale": (9, 25)}),
+        ("--prior-mean 1010 --prior-scale 25", {"prior_mean": 1010, "prior_scale": 25}),
+    ]:
+        assert run(f"fit mixture a.csv --components 1 {options} -o a.posterior")[0] == 0
+        assert db.load("a.posterior").structure == db.GaussianMixture(**columns, **settings).structure
+    for wrong in ("--prior-scale 9,-25", "--prior-scale 9,x", "--prior-mean=1,2,3"):
+        assert run(f"fit mixture a.csv --components 1 {wrong} -o a.posterior")[0] in (1, 2)

@@ -291,4 +291,5 @@ def test_a_prior_far_from_the_data_is_named_and_a_merge_passes_it_on(place, sett
     assert not model.fit(points, prior=posteriors[0], rng=rng).posterior.remarks
     wide = db.GaussianMixture(1, 1, variance=900.0, ascent=db.Ascent(restarts=0))
     assert not wide.fit([[place]], rng=rng).posterior.remarks
-    assert not db.GaussianMixture(2, 1).fit(points, rng=rng).posterior.remarks
+    unknown = db.GaussianMixture(2, 1).fit(points, rng=rng).posterior
+    assert "far from the prior" not in [remark.kind for remark in unknown.remarks]

@@ -23,6 +23,7 @@ from decbayes.models.core.simulation import drawn_parameters
 from decbayes.models.regressions.messages.redrawn import RowsLike
 from decbayes.models.regressions.regression import Regression
 from decbayes.posterior import Posterior
+from decbayes.remarks import too_narrow
 from decbayes.structure import CoupledSet
 
 # Simulated worlds. If there are more sites than this, or more observations per site, only some are simulated: their
@@ -94,6 +95,8 @@ def against_simulated(alignment: Alignment, solver: Solver | None, worlds: int |
         raise NotCalibrated(
             "posteriors of a round depend on each other and differ less. Compare those that sites fitted alone."
         )
+    if why := too_narrow(alignment.posteriors):
+        raise NotCalibrated(f"{why}, which makes sites seem to differ.")
     setting = small_enough(alignment, solver)
     if worlds is None and setting.work > QUICK:
         raise NotCalibrated("Simulations of so much data take a while; `worlds=8` asks for them.")

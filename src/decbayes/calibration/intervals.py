@@ -29,9 +29,9 @@ from decbayes.models.core.model import Model
 from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.registry import model_for
 from decbayes.models.core.settings import Method
-from decbayes.models.regressions.messages.doubts import TOO_NARROW
 from decbayes.models.regressions.regression import Regression
 from decbayes.posterior import Posterior
+from decbayes.remarks import TOO_NARROW
 from decbayes.updates.update import shift, without
 
 # A replica has converged when a pass moves it by less than this many deviations, or after this many passes.

@@ -15,11 +15,10 @@ from decbayes.models.core.information import flat_contribution, largest
 from decbayes.models.core.model import Model
 from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.registry import model_for
-from decbayes.models.regressions.messages.doubts import REPEATED
 from decbayes.models.regressions.regression import Regression
 from decbayes.models.regressions.varying.site_effects import groups_of
 from decbayes.posterior import EXACT, JOINT, Posterior
-from decbayes.remarks import listed
+from decbayes.remarks import REPEATED, listed
 
 PREFIX, GRID, UNITS = "information/", "grid", "units"
 # The parts' total may differ from the merge by this much, absolutely and relatively, because sums are rounded.
@@ -198,7 +197,7 @@ def units_in(model: Model, data: Any) -> float:
 
 def check_clusters(posterior: Posterior, named: bool) -> None:
     """Refuse robust errors of single rows if persons have several, which would count as independent."""
-    if not named and any(remark.kind == REPEATED.kind for remark in posterior.remarks):
+    if not named and any(remark.kind == REPEATED for remark in posterior.remarks):
         raise NotCalibrated(
             "Persons have several rows, so robust errors need the person of each row: give --person COLUMN (`clusters` "
             "in Python) at every site; where each row is another person, a column that differs in every row."

@@ -19,7 +19,7 @@ from decbayes.models.core.model import Model
 from decbayes.models.core.persons import Persons
 from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior
-from decbayes.remarks import RULES, Remark
+from decbayes.remarks import REPEATED, RULES, Remark
 
 USUAL = Rules()
 POOLED = (
@@ -91,10 +91,8 @@ def drafted(
         remarks = dict.fromkeys((*posterior.remarks, *pooled, *safe.remarks))
         posterior = replace(safe.posterior, remarks=tuple(remarks))
         changed = (*changed, *safe.changed)
-    if people.total(rows) < rows and hasattr(model, "robust_errors"):
-        from decbayes.models.regressions.messages.doubts import REPEATED
-
-        posterior = replace(posterior, remarks=(*dict.fromkeys((*posterior.remarks, REPEATED)),))
+    if people.total(rows) < rows:
+        posterior = replace(posterior, remarks=(*dict.fromkeys((*posterior.remarks, repeated_persons(model))),))
     return posterior, Manifest(
         posterior=posterior.digest,
         model=in_words(model),
@@ -110,6 +108,21 @@ def drafted(
     )
 
 
+def repeated_persons(model: Model) -> Remark:
+    """The remark that persons have several observations; only regressions have robust errors, which allow for it."""
+    if hasattr(model, "robust_errors"):
+        from decbayes.models.regressions.messages.doubts import REPEATED_PERSONS
+
+        return REPEATED_PERSONS
+    several = "rows" if model.record == "observation" else f"{model.record}s"
+    return Remark(
+        REPEATED,
+        f"Persons have several {several}, which the model takes as independent: intervals are probably too narrow, and "
+        "whether sites differ by more than chance is not tested.",
+        f"To test it, fit {ONE_EACH.get(model.record, ONE_ROW)}.",
+    )
+
+
 def check_prepared(model: Model, data: Any, rules: Rules, persons: Persons) -> None:
     """Refuse data with rare values, because their posterior would reveal these."""
     try:
@@ -120,6 +133,11 @@ def check_prepared(model: Model, data: Any, rules: Rules, persons: Persons) -> N
         raise NotDisclosed(f"{changed[0]} This posterior was fitted without that. {PREPARE}")
 
 
+ONE_ROW = "one row per person, such as the mean of each column"
+ONE_EACH = {
+    "document": "one document per person, all texts of a person together",
+    "sequence": "one sequence per person",
+}
 PREPARE = "In Python, fit the model and the data that `db.disclosure.prepared` returns."
 
 

@@ -393,12 +393,18 @@ def constant_columns(posteriors: Sequence[Posterior], names: Sequence[str], unli
 
 
 def said_by(posteriors: Sequence[Posterior]) -> dict[Remark, list[int]]:
-    """What posteriors say of their own data, with the sites that say it."""
-    by_text: dict[Remark, list[int]] = {}
+    """What posteriors say of their own data, with the sites that say it.
+
+    Advice may quote a site's values: it is that of the first site, so that all sites follow the same.
+    """
+    sites: dict[tuple[str, str, str], list[int]] = {}
+    first: dict[tuple[str, str, str], Remark] = {}
     for site, posterior in enumerate(posteriors):
-        for remark in posterior.remarks:
-            by_text.setdefault(remark, []).append(site)
-    return by_text
+        for remark in dict.fromkeys(posterior.remarks):
+            meaning = remark.kind, remark.what, remark.severity
+            first.setdefault(meaning, remark)
+            sites.setdefault(meaning, []).append(site)
+    return {first[meaning]: sites[meaning] for meaning in first}
 
 
 def same_data(posteriors: Sequence[Posterior], names: Sequence[str]) -> Iterator[Remark]:

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 from decbayes.posterior import Posterior
+from decbayes.remarks import too_narrow
 from decbayes.reporting.drawing import Line, intervals
 from decbayes.reporting.markup import Markup, concat, figure, note, table, tag
 from decbayes.views import Estimate, Findings
-from decbayes.views.coefficient_view import too_narrow
 from decbayes.views.participants import About
 from decbayes.views.site_spread import Pooling, pool_sites
 from decbayes.views.values import interval_text, number, range_text

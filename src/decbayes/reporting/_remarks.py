@@ -104,7 +104,8 @@ def difference_remarks(findings: Findings, coupled: CoupledSet) -> Iterator[Rema
             f"Sites differ by more than the model expects by chance in {findings.nouns(len(names))}: "
             f"{first_few(names, separator='; ')}.",
             "Intervals assume that sites share the same values and the model holds: do not rely on them there.",
-            f"p {least} if the sites were the same and the model held; ×: spread relative to chance.",
+            f"p {least} if the sites were the same, {findings.view.record}s were independent and the model held; "
+            "×: spread relative to chance.",
         )
 
 

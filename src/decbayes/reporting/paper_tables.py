@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from decbayes.errors import DecbayesError
+from decbayes.remarks import too_narrow
 from decbayes.reporting._forests import compared_places, effect_places, pooling, site_estimates
 from decbayes.reporting.markup import Markup, concat, note, table
 from decbayes.views import Findings, Interval, Profile, Shares, Words
-from decbayes.views.coefficient_view import too_narrow
 from decbayes.views.participants import About
 from decbayes.views.values import count_of, interval_text, number, range_text
 

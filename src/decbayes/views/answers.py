@@ -6,7 +6,7 @@ import numpy as np
 
 from decbayes.families import Array
 from decbayes.posterior import EXACT, JOINT, NARROW
-from decbayes.remarks import COUNTED_TWICE, FEW_SLOTS, ONE_BROADCAST, ROUND
+from decbayes.remarks import COUNTED_TWICE, FEW_SLOTS, ONE_BROADCAST, ROUND, too_narrow
 from decbayes.views._effect_sentences import Effects
 from decbayes.views.class_view import most_different
 from decbayes.views.findings import Findings
@@ -166,9 +166,9 @@ def doubts(findings: Findings) -> Iterator[str]:
 
 
 def why_narrow(findings: Findings) -> str:
-    """Why intervals of a regression are too narrow whatever its rows are: they assume equal sites, counted once."""
+    """Why intervals are too narrow: persons with several rows; regressions also assume equal sites, counted once."""
     if findings.sets:
-        return ""
+        return too_narrow(findings.alignment.posteriors)
     repeated = any(remark.kind == COUNTED_TWICE for remark in findings.warnings)
     twice = "the same data seem to count more than once" if repeated else ""
     return "sites differ by more than chance" if any(differences(findings)) else twice

@@ -11,12 +11,11 @@ from decbayes.columns import OTHER
 from decbayes.families import dense
 from decbayes.merging import Alignment
 from decbayes.merging.reading import NOTABLE, Heterogeneity
-from decbayes.models.regressions.messages.doubts import TOO_NARROW
 from decbayes.models.regressions.messages.other_units import other_units
 from decbayes.models.regressions.varying.climb import FACTOR
 from decbayes.models.regressions.varying.variation import BETWEEN, WITHIN
 from decbayes.posterior import EXACT, Posterior
-from decbayes.remarks import NOT_COMPARED, ONE_BROADCAST, UNITS, Remark, listed
+from decbayes.remarks import NOT_COMPARED, ONE_BROADCAST, UNITS, Remark, listed, too_narrow
 from decbayes.structure import CoupledSet
 from decbayes.views.values import Curve, Difference, Estimate, Row, value_text
 from decbayes.views.view import LEVEL, TOP, View
@@ -100,10 +99,7 @@ class CoefficientView(View):
         return other_units(self.model, alignment.sent or alignment.posteriors)
 
     def uncertainty(self, posterior: Posterior, sites: Sequence[Posterior] = ()) -> str:
-        why, usual = too_narrow([posterior, *sites]), posterior.uncertainty
-        if not why or has_robust_errors(posterior):
-            return usual
-        return f"exact if the model held, but {why}" if usual == EXACT else f"{usual}; probably too narrow, as {why}"
+        return posterior.uncertainty if has_robust_errors(posterior) else super().uncertainty(posterior, sites)
 
     def undecided(self, alignment: Alignment) -> str:
         if why := too_narrow(alignment.posteriors):
@@ -282,12 +278,6 @@ class SurvivalView(CoefficientView):
 
 def digits(times: float) -> str:
     return f"{times:.2g}" if times < 100.0 else f"{times:,.0f}"
-
-
-def too_narrow(posteriors: Sequence[Posterior]) -> str:
-    """Why a site's intervals are too narrow, if they are: comparisons of sites then mean nothing."""
-    kinds = {remark.kind for site in posteriors for remark in site.remarks}
-    return next((why for kind, why in TOO_NARROW.items() if kind in kinds), "")
 
 
 def has_robust_errors(posterior: Posterior) -> bool:

@@ -18,7 +18,6 @@ from decbayes.merging.base.lineage import as_components
 from decbayes.merging.grouping.shared import Shared
 from decbayes.merging.reading import CLOSE, DOUBTFUL, Heterogeneity, Influence, Parties
 from decbayes.merging.remarking import remarks_on
-from decbayes.models.regressions.messages.doubts import TOO_NARROW
 from decbayes.models.topics.quality import CoOccurrence
 from decbayes.posterior import Posterior
 from decbayes.remarks import (
@@ -27,6 +26,7 @@ from decbayes.remarks import (
     NOTHING_SHARED,
     OF_VALUES,
     SITE_ALONE,
+    TOO_NARROW,
     UNITS,
     Remark,
     about_sites,

@@ -12,8 +12,8 @@ from decbayes.families import Array
 from decbayes.models.core.model import Model
 from decbayes.models.core.points import as_numbers
 from decbayes.models.core.registry import model_for
-from decbayes.posterior import Posterior
-from decbayes.remarks import Remark
+from decbayes.posterior import EXACT, Posterior
+from decbayes.remarks import Remark, too_narrow
 from decbayes.structure import Structure
 from decbayes.views.values import (
     MOST_NUMBERS,
@@ -243,7 +243,10 @@ class View:
 
     def uncertainty(self, posterior: Posterior, sites: Sequence[Posterior] = ()) -> str:
         """Where intervals come from, in words; `sites` are the posteriors behind a merge."""
-        return posterior.uncertainty
+        why, usual = too_narrow([posterior, *sites]), posterior.uncertainty
+        if not why:
+            return usual
+        return f"exact if the model held, but {why}" if usual == EXACT else f"{usual}; probably too narrow, as {why}"
 
     def undecided(self, alignment: "Alignment") -> str:
         """Why it is unknown whether sites differ by more than chance; empty if it is known or nothing is compared."""

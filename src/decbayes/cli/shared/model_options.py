@@ -1,13 +1,13 @@
 """A model's settings as options of a command, made from its dataclass fields and the parameters of `from_file`."""
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from cyclopts import App, Parameter
+from cyclopts import App, Parameter, Token
 from cyclopts.validators import Number
 
 from decbayes.base.arguments import Above
@@ -137,6 +137,7 @@ def option(setting: Setting) -> inspect.Parameter:
     default = setting.default
     parameter = Parameter(
         help=next(notes(setting.hint, str), ""),
+        converter=numbers if unannotated(setting.hint) is Any else None,
         validator=[partial(check_above, above.bound) for above in notes(setting.hint, Above)],
         show_default=(lambda _: shown_default(default)) if default is not MISSING else False,
     )
@@ -148,7 +149,14 @@ def option(setting: Setting) -> inspect.Parameter:
 def check_above(bound: float, kind: Any, value: Any) -> None:
     """Refuse numbers that are too small; words such as "auto" pass."""
     if not isinstance(value, str):
-        Number(gt=bound)(kind, value)
+        for number in value if isinstance(value, tuple) else (value,):
+            Number(gt=bound)(kind, number)
+
+
+def numbers(kind: Any, tokens: Sequence[Token]) -> float | tuple[float, ...]:
+    """One number, or several with commas between them: one per column."""
+    values = tuple(float(part) for part in tokens[0].value.split(","))
+    return values if len(values) > 1 else values[0]
 
 
 def missing_options(kind: type[Model], given: Iterable[str]) -> list[str]:

@@ -15,7 +15,8 @@ from decbayes.models.core.settings import Width
 from decbayes.models.likelihoods.likelihood import FullCovariance, KnownVariance, Likelihood, SphericalCovariance
 from decbayes.models.likelihoods.point_pass import PointBlocks
 from decbayes.models.likelihoods.real import DiagonalCovariance
-from decbayes.models.mixtures.column_remarks import column_remarks
+from decbayes.models.mixtures import prior_remarks
+from decbayes.models.mixtures.column_remarks import LOOKED_AT, column_remarks
 from decbayes.models.mixtures.mixture import Mixture
 from decbayes.posterior import Posterior
 from decbayes.remarks import Remark
@@ -49,7 +50,8 @@ class GaussianMixture(Mixture):
     With `variance` the components share that known variance and μ_k ~ N(prior_mean, prior_variance I). Without it
     `covariance` is "spherical" or "diagonal" (Normal-Gamma) or "full" (Normal-Wishart, the default). The
     prior's expected precision is then 1 / `prior_scale`, with the weight of `prior_degrees` observations (its expected
-    variance is larger, or infinite), and its expected mean is `prior_mean`, with the weight of `prior_strength`.
+    variance is larger, or infinite), and its expected mean is `prior_mean`, with the weight of `prior_strength`. Unless
+    both are given, columns should have a mean near 0 and a spread near 1; a remark says where the prior outweighs them.
 
     `components` is the number of clusters, or "auto"; `dimension` the number of columns, by default that of the data;
     `columns` are their names. `weight_prior` is α of the clusters' weights.
@@ -67,11 +69,11 @@ class GaussianMixture(Mixture):
 
     variance: Annotated[float | None, "Known variance of the clusters.", Above(0)] = None
     covariance: Annotated[Covariance | None, "Shape of the clusters, if their variance is not known."] = None
-    prior_mean: Annotated[Any, "The prior mean, in every dimension."] = 0.0
+    prior_mean: Annotated[Any, "The prior mean: one number, or one per column (1000,15)."] = 0.0
     prior_variance: Annotated[float, "The prior variance of a (known-variance) mean.", Above(0)] = 1.0
     prior_strength: Annotated[float, "Weight of the prior mean, in observations.", Above(0)] = 0.01
     prior_degrees: Annotated[float | None, "Weight of the prior scale, in observations.", Above(0)] = None
-    prior_scale: Annotated[Any, "1 / prior_scale is the expected precision of a cluster.", Above(0)] = 1.0
+    prior_scale: Annotated[Any, "Expected variance of a cluster: one number, or one per column.", Above(0)] = 1.0
 
     about: ClassVar[str] = "Clusters of points: a Gaussian mixture."
     command: ClassVar[str] = "mixture"
@@ -130,9 +132,11 @@ class GaussianMixture(Mixture):
         )
 
     def _doubts(self, posterior: Posterior, blocks: PointBlocks) -> tuple[Remark, ...]:
-        far = self.variance is not None and is_far_from_prior(posterior)
         on_columns = column_remarks(blocks, self._names, correlated=self.covariance == "full")
-        return (FAR_FROM_PRIOR, *on_columns) if far else on_columns
+        if self.variance is not None:
+            return (FAR_FROM_PRIOR, *on_columns) if is_far_from_prior(posterior) else on_columns
+        points, pooled = blocks.sample(LOOKED_AT, np.random.default_rng(0)), self.covariance == "spherical"
+        return (*prior_remarks.of_points(posterior, points, self._names, self._degrees, pooled=pooled), *on_columns)
 
     @classmethod
     def settings_of(cls, structure: Structure) -> dict[str, Any]:
@@ -161,7 +165,8 @@ class GaussianMixture(Mixture):
         **options: Any,
     ) -> tuple[Self, Any]:
         """With --variance all clusters share that known variance; otherwise --covariance is their shape, by default
-        "full"."""
+        "full". Values should have a mean near 0 and a spread near 1, unless --prior-mean and --prior-scale (or
+        --prior-variance) are given."""
         return super().from_file(path, components=components, covariance=covariance, columns=columns, **options)
 
     @classmethod

@@ -150,7 +150,7 @@ class HiddenMarkov(Sequential):
                 return self._begin(emissions, steps, before, next(near_centres), starts_rng)
         else:
             begin = partial(dict, start.natural)
-        return fit_best(
+        fit = fit_best(
             begin,
             partial(self._pass, emissions, ChainBlocks(emissions, steps), Reference(self.structure.families, before)),
             partial(Posterior.from_natural, self.structure),
@@ -159,6 +159,10 @@ class HiddenMarkov(Sequential):
             progress=progress,
             keep=Keep(dict, as_arrays),
         )
+        if prior is not None:
+            return fit
+        remarks = self.of_units(fit.posterior, steps.points, visits(fit.posterior) > 0.5)
+        return replace(fit, posterior=replace(fit.posterior, remarks=remarks))
 
     def assign(self, posterior: Posterior, data: Any) -> Array:
         """(steps, states): the probability of each state given the whole sequence; sequences are concatenated."""

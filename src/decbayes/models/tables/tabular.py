@@ -25,7 +25,10 @@ from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.points import as_points
 from decbayes.models.likelihoods.emissions import Emissions
 from decbayes.models.likelihoods.real import DiagonalCovariance, RealColumns
+from decbayes.models.mixtures.prior_remarks import KIND, named, outweighed
 from decbayes.models.tables.factors import FACTORS, emissions
+from decbayes.posterior import Posterior
+from decbayes.remarks import Remark
 from decbayes.structure import Structure
 
 # Integers with a larger mean may not be counts.
@@ -83,6 +86,23 @@ class Tabular(Model):
         points = coded(data, self.columns) if is_frame(data) else as_points(data, len(self.columns), unseen=True)
         self.emissions.check(points, tuple(self.columns))
         return points
+
+    def of_units(self, posterior: Posterior, points: Array, filled: NDArray[np.bool_]) -> tuple[Remark, ...]:
+        """A remark on real columns that lie so far from their agreed units that the prior outweighs the data, from the
+        components that are `filled`.
+        """
+        names = list(self.columns)
+        for part in self.emissions.parts:
+            likelihood = part.likelihood
+            if isinstance(likelihood, RealColumns) and "strength" in likelihood.family.parameters(part.prior):
+                units = likelihood.in_units(part.of(points))
+                natural = posterior.natural[part.name][filled]
+                places = outweighed(likelihood.family, part.prior, natural, units, self.prior_degrees)
+                if len(places):
+                    columns = named([names[place] for place in part.places], places)
+                    what = f"The agreed centre or scale of {columns} does not fit, and the prior outweighs the data."
+                    return (Remark(KIND, what, "Agree on these columns again (decbayes columns), and fit again."),)
+        return ()
 
     def count(self, data: Any) -> int:
         return len(self.points(data))

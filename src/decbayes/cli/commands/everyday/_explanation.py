@@ -34,7 +34,7 @@ MEANING = (
     "between sites: the standard deviation between sites that would explain the rest,\n"
     "in the units of the data"
 )
-ASSUMED = "p-value: if the sites were the same and the components had the model's shape."
+ASSUMED = "p-value: if the sites were the same, {record}s independent and the model's shape right."
 SHORTEST_CAPTION = 16  # width of the last column on a narrow terminal
 
 
@@ -176,7 +176,8 @@ def print_heterogeneity(spread: Heterogeneity, merged: Posterior, texts: Mapping
                 str(slot), ratio, spread.p_text(slot).removeprefix("= "), between_text(spread, merged, slot), text
             )
     output().print(table)
-    output().print(f"{MEANING}, of the entry that stands out most.\n{ASSUMED}")
+    output().print(f"{MEANING}, of the entry that stands out most.")
+    output().print(ASSUMED.format(record=view_of(merged.structure).record))
 
 
 def between_text(spread: Heterogeneity, merged: Posterior, slot: int) -> str:

@@ -14,6 +14,7 @@ from decbayes.errors import InvalidFile, InvalidProtocol, NotCalibrated
 from decbayes.files import load, load_note, save
 from decbayes.models.core.registry import model_for
 from decbayes.posterior import EXACT, JOINT, Posterior
+from decbayes.remarks import too_narrow
 from decbayes.study.explaining import page
 from decbayes.study.folder import CHECKLIST, PAGE, Released, Study
 from decbayes.study.protocol import FILE
@@ -211,10 +212,9 @@ def shared_sums(study: Study, sites: Sequence[str]) -> "dict[str, Information]":
 
 def why_robust(counted: Mapping[str, Released]) -> str:
     """Why intervals need robust errors; empty if they need none, or terms vary, for which there are none."""
-    from decbayes.views.coefficient_view import too_narrow
-
     posteriors = [released.posterior for released in counted.values()]
-    return "" if getattr(model_for(posteriors[0].structure), "varying", ()) else too_narrow(posteriors)
+    model = model_for(posteriors[0].structure)
+    return too_narrow(posteriors) if hasattr(model, "robust_errors") and not getattr(model, "varying", ()) else ""
 
 
 def calibratable(merged: Posterior, counted: Mapping[str, Released]) -> bool:

@@ -10,7 +10,7 @@ from decbayes.columns.cells import FEW_VALUES, seem_coded
 from decbayes.errors import printable
 from decbayes.families import Array
 from decbayes.models.core.points import LONGEST_NAME, missing_codes
-from decbayes.remarks import CONSTANT, ROUND, Remark, listed
+from decbayes.remarks import CONSTANT, REPEATED, ROUND, Remark, listed
 
 # With fewer events (or non-events) per coefficient, the expansion around a site's own estimate is rough.
 LEAST_EVENTS = 5.0
@@ -42,8 +42,8 @@ OVERDISPERSED = Remark(
     "Use negative-binomial-regression, or robust errors (decbayes calibrate --robust).",
 )
 
-REPEATED = Remark(
-    "repeated persons",
+REPEATED_PERSONS = Remark(
+    REPEATED,
     "Persons have several rows, which the model takes as independent: intervals are probably too narrow, and sites "
     "seem to differ where they do not.",
     "Use robust errors: decbayes calibrate --robust --person COLUMN.",
@@ -66,12 +66,6 @@ FREQUENCIES = Remark(
     "If they are survey weights, use robust errors: decbayes calibrate --robust.",
     severity="note",
 )
-# Where one of these is said, deviations are those of another model; robust errors are not.
-TOO_NARROW = {
-    OVERDISPERSED.kind: "counts vary more than the model allows",
-    REPEATED.kind: "rows of one person depend on each other",
-    SURVEY_WEIGHTS.kind: "weights are no frequencies",
-}
 
 
 def of_outcomes(targets: Array) -> Iterator[Remark]:

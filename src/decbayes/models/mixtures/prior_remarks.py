@@ -1,0 +1,105 @@
+"""Priors that outweigh the data: columns far from the prior mean, or with a far smaller spread than the prior scale."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from decbayes.errors import printable
+from decbayes.families import Array, Family, dense
+from decbayes.models.mixtures.column_remarks import LEAST_ROWS, LONGEST_NAME
+from decbayes.posterior import Posterior
+from decbayes.remarks import Remark, listed
+
+# A prior adds to the scatter of each cluster. It outweighs a column if it adds TIMES as much as to one of mean 0 and
+# spread 1, and distances from its mean add FAR of the scatter within clusters, or its scale adds WIDE of it.
+TIMES, FAR, WIDE = 5.0, 0.1, 0.5
+# With more columns the advice lists no values.
+MOST_VALUES = 12
+KIND = "prior outweighs data"
+
+
+def of_points(
+    posterior: Posterior, points: Array, names: Sequence[str], degrees: float, *, pooled: bool
+) -> tuple[Remark, ...]:
+    """A remark on the columns of a mixture in which the prior outweighs the data; `pooled` variances are one number.
+
+    It leaves the site: the values in its advice are so rough that they tell nothing about single rows.
+    """
+    natural = posterior.natural["components"][dense(posterior.contribution["weights"])[:, 0] > 0.5]
+    family, prior = posterior.structure.families["components"], posterior.structure.prior["components"]
+    places = outweighed(family, prior, natural, points, degrees, pooled=pooled)
+    if not len(places):
+        return ()
+    what = (
+        f"The prior outweighs the data of {named(names, places)}: clusters may fuse, and their spreads are too large."
+    )
+    expects = "Unless given, it expects means near 0 and spreads near 1."
+    return (Remark(KIND, what, f"{expects} {prior_to_give(*moments(points), pooled)}"),)
+
+
+def named(names: Sequence[str], places: NDArray[np.intp]) -> str:
+    return listed([printable(names[place])[:LONGEST_NAME] for place in places])
+
+
+def outweighed(
+    family: Family, prior: Array, natural: Array, points: Array, degrees: float, *, pooled: bool = False
+) -> NDArray[np.intp]:
+    """The columns in which the prior adds too much to the scatter, by what it adds to that of fitted clusters."""
+    before, fitted = family.parameters(prior[:1]), family.parameters(natural)
+    centre, variance = moments(points)
+    strength = column(before["strength"])
+    counts = np.maximum(column(fitted["strength"]) - strength, 0.5)
+    distance = strength * (1.0 + strength / counts) * (fitted["mean"] - before["mean"]) ** 2
+    width = np.broadcast_to(scatter(before, pooled), distance.shape)
+    usual = strength[0] * ((centre - before["mean"][0]) ** 2 + variance)
+    if pooled:
+        distance, usual, variance = (
+            np.broadcast_to(part.mean(-1, keepdims=True), part.shape) for part in (distance, usual, variance)
+        )
+    far, wide = distance.sum(axis=0), width.sum(axis=0)
+    within = scatter(fitted, pooled).sum(axis=0) - far - wide
+    much = usual + scatter(before, pooled)[0] > TIMES * degrees * variance
+    enough = (variance > 0.0) & (len(points) >= LEAST_ROWS)
+    return np.flatnonzero(enough & much & ((far > FAR * within) | (wide > WIDE * within)))
+
+
+def moments(points: Array) -> tuple[Array, Array]:
+    """The mean and variance of each column over known values."""
+    known = ~np.isnan(points)
+    count = np.maximum(known.sum(axis=0), 1)
+    mean = np.where(known, points, 0.0).sum(axis=0) / count
+    return mean, np.where(known, (points - mean) ** 2, 0.0).sum(axis=0) / count
+
+
+def scatter(parameters: Any, pooled: bool) -> Array:
+    """(K, D): sums of squares around the mean, per column; `pooled` ones are the columns' average."""
+    if "inverse_scale" in parameters:
+        return np.asarray(np.diagonal(parameters["inverse_scale"], axis1=-2, axis2=-1))
+    total = 2.0 * column(parameters["rate"])
+    return total / parameters["mean"].shape[1] if pooled else total
+
+
+def column(values: Any) -> Array:
+    """One number per component, or one per column as well, as a matrix."""
+    return np.asarray(values, dtype=np.float64).reshape(len(values), -1)
+
+
+def prior_to_give(centre: Array, variance: Array, pooled: bool) -> str:
+    """What to type: means to the next power of ten above the spread, and variances of one digit."""
+    if len(centre) > MOST_VALUES:
+        return "At all sites, subtract the same rough mean and divide by the same rough spread, and fit again."
+    scale = np.where(variance > 0.0, np.mean(variance) if pooled else variance, 1.0)
+    unit = 10.0 ** np.ceil(0.5 * np.log10(scale))
+    means = [f"{value:.15g}" for value in np.round(centre / unit) * unit + 0.0]
+    variances = [f"{float(f'{value:.1g}'):.15g}" for value in (scale[:1] if pooled else scale)]
+    return (
+        "Fit again, at all sites with the same rough mean and variance of each column: "
+        f"--prior-mean={','.join(means)} --prior-scale={','.join(variances)} "
+        f"(in Python prior_mean={in_python(means)}, prior_scale={in_python(variances)})."
+    )
+
+
+def in_python(values: Sequence[str]) -> str:
+    return values[0] if len(values) == 1 else f"[{', '.join(values)}]"
