@@ -95,18 +95,19 @@ def aligned(
     progress: OnMatch | None = None,
     least: int = 0,
     centred: bool = False,
+    scattered: bool = False,
 ) -> tuple[Alignment, list[tuple[float, ...]]]:
     """The alignment in at least `least` slots, and each set's trace of J; the total J would cost as much as a merge.
 
-    `centred`: the posteriors were recentred before.
+    `centred`: the posteriors were recentred before. `scattered`: one further slot stays empty.
     """
     received, chosen = as_sequence(posteriors), checked_solver(solver)
     sites = received if centred else recentred(received)
     task = Task(sites, *canonical_order(sites), chosen, since, progress)
     searched, decided, why, spare, pieces = sized_structure(task, components)
     if most_components(searched) < least:
-        searched, decided, why, spare, pieces = Sized(searched.with_components(least), "given")
-    structure = searched.with_components(most_components(searched) + 1) if spare else searched
+        searched, decided, why, spare, pieces = Sized(searched.with_components(least), "given", spare=spare)
+    structure = searched.with_components(most_components(searched) + 1) if spare or scattered else searched
     count = most_components(structure)
     reason = f"{count} slot{'' if count == 1 else 's'}: {why}." if why else ""
     solutions = {coupled: solve_canonically(task, coupled, searched, pieces) for coupled in structure.symmetry}

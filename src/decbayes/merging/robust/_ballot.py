@@ -298,7 +298,7 @@ class Outcome:
         weighted = ballot.weighted(recentred_sites, self.weights, shares)
         posteriors, components = [weighted[site] for site in sites], None if ballot.spare else ballot.components
         options = components, ballot.solver, None, ballot.progress, self._least()
-        alignment, _ = aligned(posteriors, *options, centred=True)
+        alignment, _ = aligned(posteriors, *options, centred=True, scattered=ballot.spare and self._scattered())
         are_moved = any(now is not before for now, before in zip(recentred_sites, ballot.posteriors, strict=True))
         return replace(alignment, sent=[ballot.posteriors[site] for site in sites]) if are_moved else alignment
 
@@ -308,6 +308,14 @@ class Outcome:
         free = [part for part in self.parts if part.group.coupled is not None]
         more = further or any(part.slots > self.ballot.slots(part.group) for part in free)
         return max(part.slots + further for part in free) if more and not self.spared else 0
+
+    def _scattered(self) -> bool:
+        """Whether data with a given variance spread farther than that: parts of sites that count do not agree.
+
+        An empty slot takes points far from all others, as in a plain merge.
+        """
+        fixed = [part for part in self.parts if any(factor.family.fixed_spread for factor in part.group.factors)]
+        return any((part.weights < 1.0)[np.isin(part.group.site, self.kept)].any() for part in fixed)
 
     @property
     def spare(self) -> int:

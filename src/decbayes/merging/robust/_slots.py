@@ -9,7 +9,7 @@ from scipy.special import bdtr
 
 from decbayes.families import Array
 from decbayes.families.matrices import Indices
-from decbayes.merging.robust._likeness import LITTLE, agreement, in_common, weights_of
+from decbayes.merging.robust._likeness import GONE, LITTLE, agreement, in_common, weights_of
 from decbayes.merging.robust.votes import Group, Sums, xlogx
 
 # Rounds of weighing each component against the others in its slot.
@@ -301,28 +301,60 @@ def without_doubtful_slots(weighed: SlotWeights) -> SlotWeights:
 
 
 def allowing_parts(weighed: SlotWeights) -> SlotWeights:
-    """Let several components of one site in a slot count if their sum agrees: they may be parts of one."""
-    group, slots = weighed.group, weighed.slots
-    key = group.site * slots + weighed.labels
-    whole, mine = (group.sums(key, weights, group.sites * slots) for weights in (np.ones(len(key)), weighed.core))
-    totals = weighed.totals()
+    """Let several components of one site in a slot count if their sum agrees: they may be parts of one.
+
+    So may components in slots that few others know, which are then compared with the nearest slot that more know.
+    """
+    for labels in (weighed.labels, in_sure_slots(weighed)):
+        weighed = with_parts(weighed, labels)
+    return weighed
+
+
+def with_parts(weighed: SlotWeights, labels: Indices) -> SlotWeights:
+    """Judge components together with the others of their site that have the same label."""
+    group, slots, totals = weighed.group, weighed.slots, weighed.totals()
+    key, size = group.site * slots + labels, group.sites * slots
+    whole = group.sums(key, group.known.astype(np.float64), size)
+    mine = group.sums(group.site * slots + weighed.labels, weighed.core, size)
     rest = [np.tile(total, (group.sites, 1)) - part for total, part in zip(totals[0], mine[0], strict=True)]
     left = np.tile(totals[1], group.sites) - mine[1]
-    lost = group.losses(whole, (rest, left))
-    together = weights_of(lost[key], group.tolerance(in_common(whole[1], left)[key]))
-    in_parts = (np.bincount(key) > 1)[key] & (left > LITTLE)[key]
-    return replace(weighed, weights=np.where(in_parts, np.maximum(weighed.weights, together), weighed.weights))
+    lost, tolerance = group.losses(whole, (rest, left))[key], group.tolerance(in_common(whole[1], left)[key])
+    together = weights_of(lost, tolerance), lost, tolerance
+    several = group.known & (np.bincount(key, group.known) > 1)[key] & (left > LITTLE)[key]
+    better = several & (together[0] > weighed.weights)
+    verdict = [np.where(better, *pair) for pair in zip(together, weighed.verdict, strict=True)]
+    return SlotWeights(group, slots, weighed.labels, *verdict)
+
+
+def in_sure_slots(weighed: SlotWeights) -> Indices:
+    """The slot of each component, or the nearest one that more other sites know than may be faulty."""
+    group, known, labels = weighed.group, weighed.votes > 0.5, weighed.labels.copy()
+    sure = (known.sum(axis=0) - known)[group.site] > tolerated_faults(group.sites)
+    odd = np.flatnonzero(group.known & ~sure[np.arange(len(labels)), labels] & sure.any(axis=1))
+    if len(odd):
+        totals, evidence = weighed.totals()
+        mine = [rows[odd] for rows in group.claims[0]], group.claims[1][odd]
+        slots = [([total[[slot]] for total in totals], evidence[[slot]]) for slot in range(weighed.slots)]
+        lost = np.transpose([group.losses(mine, slot) for slot in slots])
+        labels[odd] = np.where(sure[odd], lost, np.inf).argmin(axis=1)
+    return labels
 
 
 def allowing_joins(weighed: SlotWeights) -> SlotWeights:
     """Let a component be a join of two slots, which a poor fit may find: it counts for less but contradicts nobody.
 
     Components that count for less are compared with pairs of nearby slots in several proportions. The site must have no
-    other component in a slot that makes up more than a small part of the join.
+    other component in a slot that makes up more than a small part of the join. A component with few parameters often
+    lies between two slots by chance: its site must know neither of them, and have used another component for little
+    that nobody else knows, such as outliers.
     """
     group, (totals, evidence), known = weighed.group, weighed.totals(), weighed.votes > 0.5
     filled, lost = np.flatnonzero(evidence > LITTLE), weighed.lost.copy()
-    odd = group.known & (weighed.weights < 1.0) & (group.parameters >= FEWEST_PARAMETERS)
+    odd = (
+        group.known
+        & (weighed.weights < 1.0)
+        & ((group.parameters >= FEWEST_PARAMETERS) | wasteful(weighed)[group.site])
+    )
     for component in np.flatnonzero(odd) if len(filled) > 1 else ():
         mine = [rows[[component]] for rows in group.claims[0]], group.claims[1][[component]]
         apart = group.losses(repeated(mine, len(filled)), ([total[filled] for total in totals], evidence[filled]))
@@ -333,8 +365,11 @@ def allowing_joins(weighed: SlotWeights) -> SlotWeights:
             (nearest[first].repeat(len(PROPORTIONS)), share),
             (nearest[second].repeat(len(PROPORTIONS)), 1 - share),
         ]
-        has = known[group.site[component]]
-        possible = ~np.any([has[slots] & (part > SMALL_PART) for slots, part in parts], axis=0)
+        few = group.parameters[component] < FEWEST_PARAMETERS
+        has, small = known[group.site[component]], 0.0 if few else SMALL_PART
+        possible = ~np.any(
+            [(has[slots] & (part > small)) | (few & (part <= SMALL_PART)) for slots, part in parts], axis=0
+        )
         parts = [(slots[possible], part[possible]) for slots, part in parts]
         # The most evidence that both slots can supply in this proportion.
         size = np.min([evidence[slots] / part for slots, part in parts], axis=0)
@@ -343,6 +378,19 @@ def allowing_joins(weighed: SlotWeights) -> SlotWeights:
         ]
         lost[component] = group.losses(repeated(mine, len(size)), (rows, size)).min(initial=lost[component])
     return replace(weighed, lost=lost)
+
+
+def wasteful(weighed: SlotWeights) -> NDArray[np.bool_]:
+    """Sites with a component for little that no other site knows."""
+    group = weighed.group
+    return (
+        np.bincount(
+            group.site,
+            (group.votes < 1.0) & (group.evidence > LITTLE) & (weighed.lost > GONE * weighed.tolerance),
+            group.sites,
+        )
+        > 0
+    )
 
 
 def repeated(sums: Sums, times: int) -> Sums:
