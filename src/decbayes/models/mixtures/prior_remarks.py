@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from decbayes.errors import printable
 from decbayes.families import Array, Family, dense
-from decbayes.models.mixtures.column_remarks import LEAST_ROWS, LONGEST_NAME
+from decbayes.models.core.points import LONGEST_NAME
+from decbayes.models.mixtures.column_remarks import LEAST_ROWS
 from decbayes.posterior import Posterior
 from decbayes.remarks import Remark, listed
 
