@@ -63,9 +63,8 @@ def merge_remarks(findings: Findings) -> tuple[Remark, ...]:
     """The remarks that the merge itself carries, and the promise to persons if releases are private."""
     alignment = findings.alignment
     promises = (remark for posterior in alignment.posteriors for remark in posterior.remarks if remark.kind == PROMISE)
-    divided = {coupled: alignment.evidence(coupled) for coupled in alignment.divisions}
     sites = alignment.posteriors
-    usual = remarks_on(sites, alignment.structure, findings.shared, findings.names, alignment.decided, divided)
+    usual = remarks_on(sites, alignment.structure, findings.shared, findings.names, alignment.decided)
     return (*promises, *(remark for remark in usual if remark.kind not in findings.settled))
 
 

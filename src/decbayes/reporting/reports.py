@@ -245,7 +245,7 @@ def merged_sites(findings: Findings) -> Markup:
     what = f"{findings.sizes[1]}s" if findings.total else "information"
     same = "components" if findings.sets else "parameters"
     meanings = {
-        "log BF": f" log BF: nats in favour of the site's {same} being the same as the others' (negative: they differ).",
+        "log BF": f" log BF: nats in favour of the site's {same} being the same as the others' (negative: not).",
         "against": " against: the share of its evidence that contradicts the others.",
     }
     meaning = f"share: of all {what}.{''.join(meanings[name] for name in compared)}"

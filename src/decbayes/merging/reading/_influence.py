@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from decbayes.families import Array, dense
 from decbayes.merging.alignment import Alignment
 from decbayes.merging.base.components import group_evidence, groups_of, log_bayes_factors
-from decbayes.merging.remarking import are_budgets, estranged, site_names
+from decbayes.merging.remarking import are_budgets, estranged, estranged_texts, site_names, subjects_of
 from decbayes.posterior import Posterior
 from decbayes.remarks import Remark, listed
 
@@ -190,7 +190,9 @@ def dissent(alignment: Alignment, names: Sequence[str]) -> Iterator[Remark]:
     names, named = names or site_names(len(alignment.posteriors)), set[int]()
     budgets = are_budgets(alignment.structure)
     for coupled, shared in alignment.shared().items():
-        groups, alone = estranged(*(shared.parts if not budgets else (alignment.evidence(coupled),)))
+        groups, alone = (
+            estranged_texts(subjects_of(alignment.posteriors, shared, coupled)) if budgets else estranged(*shared.parts)
+        )
         named.update(alone, *(groups if len(groups) > 1 else ()))
     apart = {site: standing.apart for site, standing in enumerate(standings_in(alignment)) if standing.disagrees}
     which = [f"{names[site]} ({share:.0%})" for site, share in apart.items() if site not in named]
