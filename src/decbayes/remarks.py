@@ -27,7 +27,7 @@ UNAGREED = "values not agreed on"
 OF_VALUES = ("missing-value codes", "other values", UNAGREED)
 DISSENT, NOTHING_SHARED, SITE_ALONE = "site disagrees", "nothing shared", "site alone"
 """The kinds of remarks on sites that a robust merge would leave out, and on those that share little with the others."""
-COUNTED_TWICE, UNITS, LARGE = "counted twice", "units", "large"
+COUNTED_TWICE, UNITS, LARGE, FUSED = "counted twice", "units", "large", "fused topics"
 # Kinds of remarks that name sites which may be wrong, and that advise on slots: these come last, since such sites also
 # make components differ.
 OF_SITES = (DISSENT, NOTHING_SHARED, SITE_ALONE, "stands out", CONSTANT)
@@ -45,6 +45,7 @@ ABOUT_SITES: Mapping[str, tuple[str, str]] = {
         "seems to have a column in another unit than the others",
         "seem to have a column in another unit than the others",
     ),
+    FUSED: ("has its topics in too few slots", "have their topics in too few slots"),
     LARGE: ("has far more weight than the others", "have far more weight than the others"),
     "group": ("decides much of the merge", "together decide much of the merge"),
 }

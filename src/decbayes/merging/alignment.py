@@ -6,12 +6,8 @@ from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Literal
 
-import numpy as np
-
 from decbayes.base.display import Displayed, advice_on
 from decbayes.errors import StructureMismatch
-from decbayes.families import Array
-from decbayes.merging.base.components import group_evidence
 from decbayes.merging.base.coupled import coupled_problem, in_memory
 from decbayes.merging.base.division import Division
 from decbayes.merging.base.lineage import Lineage, follow, with_new_ids
@@ -25,6 +21,7 @@ from decbayes.merging.base.products import (
     distinct,
     filled_by,
 )
+from decbayes.merging.base.subjects import Subjects
 from decbayes.merging.grouping.shared import Shared, shared_components
 from decbayes.merging.remarking import are_budgets, remarks_on, site_names, warnings_of_topics, weight_factors
 from decbayes.posterior import EXACT, Posterior
@@ -203,14 +200,6 @@ class Alignment(Displayed):
         """Per posterior: the slot of each component of one coupled set."""
         return [assignment[coupled] for assignment in self.assignments]
 
-    def evidence(self, coupled: CoupledSet) -> Array:
-        """(sites, slots): each site's evidence in each slot, divided as its counts are."""
-        counts = [group_evidence(posterior, coupled.factors) for posterior in self.posteriors]
-        if coupled in self.divisions:
-            return self.divisions[coupled].evidence(counts)
-        size = self.structure.components(coupled)
-        return np.array([np.bincount(*pair, size) for pair in zip(self.slots(coupled), counts, strict=True)])
-
     def problem(self, coupled: CoupledSet) -> Problem:
         """The solver's problem for one coupled set, with the sites' labels."""
         return coupled_problem(self.posteriors, coupled, self.structure)
@@ -233,8 +222,7 @@ def remarks(alignment: Alignment, names: Sequence[str] | None = None) -> tuple[R
     Slot 0 holds components that differ: with more than 1 slot the merge would probably predict better. ...
     """
     named = names_of_sites(alignment, names)
-    divided = {coupled: alignment.evidence(coupled) for coupled in alignment.divisions}
-    usual = remarks_on(alignment.posteriors, alignment.structure, alignment.shared(), named, alignment.decided, divided)
+    usual = remarks_on(alignment.posteriors, alignment.structure, alignment.shared(), named, alignment.decided)
     return sites_first(with_measured_distance([*usual, *advice_on(alignment, named)]))
 
 
@@ -268,4 +256,6 @@ def remarks_in_time(
     if not is_quick(alignment):
         return later, ()
     (coupled,) = alignment.structure.symmetry
-    return later, warnings_of_topics(alignment.posteriors, alignment.evidence(coupled), coupled, names)
+    count = alignment.structure.components(coupled)
+    subjects = Subjects(alignment.posteriors, alignment.slots(coupled), count, coupled)
+    return later, warnings_of_topics(subjects, names, alignment.decided)

@@ -3,15 +3,16 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from types import MappingProxyType
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from decbayes.families import Array, Contribution
-from decbayes.families.matrices import Indices, is_sparse, stored
+from decbayes.families import Array
+from decbayes.families.matrices import Indices, stored
+from decbayes.merging.base.common_words import column_sums
 from decbayes.merging.base.components import LEAST_EVIDENCE, group_evidence, groups_of
 from decbayes.merging.base.problem import Decided
+from decbayes.merging.base.subjects import Subjects
 from decbayes.merging.grouping.shared import LEAST_PER_PARAMETER, Shared
 from decbayes.posterior import Posterior
 from decbayes.remarks import (
@@ -54,8 +55,11 @@ MANY = 0.2
 PIECES = 1.5
 # A site needs this many observations to find pieces of components; with fewer, "wide" fits are "auto" fits.
 ROWS_FOR_PIECES = 50
-# Sites share hardly any words if Σ √(p q) of their word frequencies is smaller.
-STRANGERS = 0.25
+# Texts share hardly any words if the affinity of their frequent words is smaller than STRANGERS, and no site is alone
+# with its topics if its affinity to another is KIN or more.
+STRANGERS, KIN = 0.25, 0.7
+CODING = "Check that all sites use the same units, columns and coding."
+LANGUAGES = "Check that all sites prepare texts in the same way; texts on other subjects merge better by themselves."
 GOLDEN = 0.5 * (1.0 + np.sqrt(5.0))
 # What to do about slots that hold different components, by what decided their number.
 MORE_SLOTS: Mapping[Decided, str] = {
@@ -73,19 +77,13 @@ def remarks_on(
     shared: Mapping[CoupledSet, Shared],
     names: Sequence[str],
     decided: Decided = "given",
-    divided: Mapping[CoupledSet, Array] = MappingProxyType({}),
 ) -> tuple[Remark, ...]:
-    """All remarks, warnings first.
-
-    `names` are those of the sites, `decided` is as in an alignment, and `divided` is the sites' evidence in slots, of
-    sets whose mixed components are divided.
-    """
+    """All remarks, warnings first. `names` are those of the sites, and `decided` is as in an alignment."""
     remarks = [*of_posteriors(posteriors, names)]
     before = len(remarks)
     for coupled, of_set in shared.items():
         if are_budgets(structure):
-            remarks += separate(divided.get(coupled, of_set.evidence), names)
-            remarks += without_common_words(posteriors, coupled, names)
+            remarks += unlike_texts(subjects_of(posteriors, of_set, coupled), names, decided)
         else:  # first: a site in other units also makes components differ
             remarks += separate(of_set.parts.evidence, names, of_set.parts.alike, of_set.evidence)
         remarks += few_slots(structure, coupled, of_set, decided)
@@ -106,19 +104,17 @@ def of_posteriors(posteriors: Sequence[Posterior], names: Sequence[str]) -> Iter
 
 
 def warnings_of_topics(
-    posteriors: Sequence[Posterior],
-    evidence: Array,
-    coupled: CoupledSet,
-    names: Sequence[str] | None = None,
+    subjects: Subjects, names: Sequence[str] | None = None, decided: Decided = "given"
 ) -> tuple[Remark, ...]:
-    """The warnings for components that are budgets of counts, from the sites' evidence in slots."""
-    names = names or site_names(len(posteriors))
-    remarks = [
-        *of_posteriors(posteriors, names),
-        *separate(evidence, names),
-        *without_common_words(posteriors, coupled, names),
-    ]
+    """The warnings for components that are budgets of counts."""
+    names = names or site_names(len(subjects.posteriors))
+    remarks = [*of_posteriors(subjects.posteriors, names), *unlike_texts(subjects, names, decided)]
     return warnings_in(ordered(remarks))
+
+
+def subjects_of(posteriors: Sequence[Posterior], shared: Shared, coupled: CoupledSet) -> Subjects:
+    slots = np.split(shared.components.labels, np.cumsum(shared.sizes)[:-1])
+    return Subjects(posteriors, slots, len(shared.split), coupled)
 
 
 def are_budgets(structure: Structure) -> bool:
@@ -223,16 +219,20 @@ def separate(
     `slots` is the evidence in each slot, if that of slots with different components is apart in `evidence`.
     """
     groups, alone = estranged(evidence, alike)
+    averaged = slots is not None and len(groups) > 1 and len(estranged(slots)[0]) < len(groups)
+    merge = "averages them in common slots" if averaged else "only puts them side by side"
+    yield from named_apart(groups, alone, names, f"The merge {merge}. {CODING}")
+
+
+def named_apart(
+    groups: Sequence[Sequence[int]], alone: Mapping[int, float], names: Sequence[str], advice: str
+) -> Iterator[Remark]:
+    """Groups of sites that share nothing; else sites with most of their evidence in slots of their own."""
     if len(groups) > 1:
-        texts = sorted(
-            (listed([names[site] for site in group]) for group in groups), key=lambda text: (-len(text), text)
-        )
-        averaged = slots is not None and len(estranged(slots)[0]) < len(groups)
-        merge = "averages them in common slots" if averaged else "only puts them side by side"
         yield Remark(
             NOTHING_SHARED,
-            f"{len(groups)} groups of sites have no component in common: {'; '.join(texts[:MOST_NAMED])}.",
-            f"The merge {merge}. Check that all sites use the same units, columns and coding.",
+            f"{len(groups)} groups of sites have no component in common: {texts_of(groups, names)}.",
+            advice,
             sites=in_minority(groups),
         )
     elif alone:
@@ -252,6 +252,38 @@ def in_minority(groups: Sequence[Sequence[int]]) -> tuple[int, ...]:
     smaller = [group for group in groups if len(group) < largest]
     named = smaller if len(smaller) == len(groups) - 1 else groups
     return tuple(sorted(site for group in named for site in group))
+
+
+def texts_of(groups: Sequence[Sequence[int]], names: Sequence[str]) -> str:
+    texts = (listed([names[site] for site in group]) for group in groups)
+    return "; ".join(sorted(texts, key=lambda text: (-len(text), text))[:MOST_NAMED])
+
+
+def unlike_texts(subjects: Subjects, names: Sequence[str], decided: Decided) -> Iterator[Remark]:
+    """Sites on different subjects: those that more slots would predict better, or that share no topics or words."""
+    if decided != "rounds" and subjects.posteriors[0].structure.resizable:
+        yield from subjects.fused(names)
+    groups, alone = estranged_texts(subjects)
+    strangers = subjects.words.groups(STRANGERS)
+    if len(strangers) < max(len(groups), 2):
+        yield from named_apart(groups, alone, names, f"The merge only puts them side by side. {LANGUAGES}")
+    else:
+        yield Remark(
+            NOTHING_SHARED,
+            f"{len(strangers)} groups of sites share hardly any words: {texts_of(strangers, names)}.",
+            "Merge each group by itself: topics of other languages or other recipes have nothing in common.",
+            sites=in_minority(strangers),
+        )
+
+
+def estranged_texts(subjects: Subjects) -> tuple[list[list[int]], dict[int, float]]:
+    """The same as `estranged` for topics: sites with the same frequent words share topics, even in other slots.
+
+    Counts divided among slots do not tell: rare words share their counts, and make all slots look common.
+    """
+    groups, alone = estranged(subjects.evidence)
+    near = {site: np.delete(subjects.words.affinities(site), site).max() for site in alone}
+    return subjects.words.joined(groups, KIN), {site: alone[site] for site in alone if near[site] < KIN}
 
 
 def estranged(evidence: Array, alike: Array | None = None) -> tuple[list[list[int]], dict[int, float]]:
@@ -286,37 +318,6 @@ def only_here(shares: Array, supported: Array) -> Array:
     most, second = np.partition(supported, -2, axis=0)[[-1, -2]]
     others = np.where(supported == most, second, most)
     return np.asarray(np.where(others < np.minimum(SUPPORTED * shares, FEW), shares, 0.0).sum(axis=1))
-
-
-def without_common_words(
-    posteriors: Sequence[Posterior], coupled: CoupledSet, names: Sequence[str]
-) -> Iterator[Remark]:
-    """Groups of sites that count different words, such as texts in two languages."""
-    from scipy.sparse.csgraph import connected_components  # slow to import
-
-    affinity = word_affinity(posteriors, coupled)
-    filled = np.flatnonzero(affinity.diagonal() > 0.5)
-    if len(filled) < 2:
-        return
-    linked = csr_array((affinity[np.ix_(filled, filled)] >= STRANGERS).astype(float))
-    count, group = connected_components(linked, directed=False)
-    if count > 1:
-        groups = [filled[group == label].tolist() for label in range(count)]
-        texts = [listed([names[site] for site in sites]) for sites in groups]
-        yield Remark(
-            NOTHING_SHARED,
-            f"{count} groups of sites share hardly any words: {'; '.join(sorted(texts)[:MOST_NAMED])}.",
-            "Merge each group by itself: topics of other languages or other recipes have nothing in common.",
-            sites=in_minority(groups),
-        )
-
-
-def word_affinity(posteriors: Sequence[Posterior], coupled: CoupledSet) -> Array:
-    """(sites, sites): Σ_w √(p_w q_w) of the sites' word frequencies."""
-    name = next(name for name in coupled.factors if not posteriors[0].structure.families[name].over_components)
-    totals = np.maximum([column_sums(posterior.contribution[name]) for posterior in posteriors], 0.0)
-    roots = np.sqrt(totals / np.maximum(totals.sum(axis=1, keepdims=True), LEAST_EVIDENCE))
-    return np.asarray(roots @ roots.T)
 
 
 def unlike_shares(structure: Structure, coupled: CoupledSet, shared: Shared) -> Iterator[Remark]:
@@ -454,11 +455,6 @@ def data_totals(posterior: Posterior) -> Array:
         summed = column_sums(part) if name in coupled else csr_array(part).toarray().ravel()
         parts.append(summed[:0] if posterior.structure.families[name].two_sided else summed)
     return np.concatenate(parts)
-
-
-def column_sums(part: Contribution) -> Array:
-    sums = np.bincount(part.indices, part.data, minlength=part.shape[1]) if is_sparse(part) else part.sum(axis=0)
-    return np.asarray(sums)
 
 
 def same_totals(first: Array, second: Array) -> bool:

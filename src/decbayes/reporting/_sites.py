@@ -25,8 +25,9 @@ def participants_table(findings: Findings, about: About) -> Markup | None:
     people = bool(about.persons)
     approved = any(site.approver for site in sites)
     head = ["site", *(["in the data", "left out"] if flow else []), f"{unit} used", *(["persons"] if people else [])]
-    head += [*(["approved"] if approved else []), "by joining, its intervals become"]
     narrower = gains(findings)
+    gained = bool(np.isfinite(narrower).any())
+    head += [*(["approved"] if approved else []), *(["by joining, its intervals become"] if gained else [])]
     rows = [
         (
             findings.names[site],
@@ -34,7 +35,7 @@ def participants_table(findings: Findings, about: About) -> Markup | None:
             number(findings.sizes[0][site]) if findings.total else "–",
             *((number(sites[site].persons),) if people else ()),
             *((approval(sites[site]),) if approved else ()),
-            narrowing(float(narrower[site])),
+            *((narrowing(float(narrower[site])),) if gained else ()),
         )
         for site in shown
     ]
@@ -45,7 +46,7 @@ def participants_table(findings: Findings, about: About) -> Markup | None:
             table(head, rows),
             more,
             *map(note, changes_by_rules({name: site.changed for name, site in about.participants.items()})),
-            note(f"How much narrower intervals become: {method}."),
+            note(f"How much narrower intervals become: {method}.") if gained else None,
             first_table(about, shown, findings),
         ]
     )

@@ -239,19 +239,22 @@ def merged_sites(findings: Findings) -> Markup:
     first = set(sorted(findings.sites, key=lambda site: not flags(site))[:MOST_SITES])
     rows = [site_row(findings, site) for site in findings.sites if site in first]
     number_of = ["components"] if findings.sets else []
-    head = ("site", "posterior", *number_of, f"{findings.sizes[1]}s", "share", "log BF", "against", "stands out")
+    compared = findings.influence.comparisons
+    head = ("site", "posterior", *number_of, f"{findings.sizes[1]}s", "share", *compared, "stands out")
     more = left_out(len(findings.sites) - len(rows), "site", " not standing out")
     what = f"{findings.sizes[1]}s" if findings.total else "information"
     same = "components" if findings.sets else "parameters"
-    meaning = (
-        f"share: of all {what}. log BF: nats in favour of the site's {same} being the same "
-        "as the others' (negative: they differ). against: the share of its evidence that contradicts the others."
-    )
+    meanings = {
+        "log BF": f" log BF: nats in favour of the site's {same} being the same as the others' (negative: not).",
+        "against": " against: the share of its evidence that contradicts the others.",
+    }
+    meaning = f"share: of all {what}.{''.join(meanings[name] for name in compared)}"
     return concat([table(head, rows, right=range(2, len(head) - 1)), more, note(meaning)])
 
 
 def site_row(findings: Findings, site: int) -> tuple[Any, ...]:
     influence, posterior = findings.influence, findings.alignment.posteriors[site]
+    compared = influence.comparisons.items()
     structure, share, flags = posterior.structure, findings.shares[site], findings.flags(site)
     return (
         findings.names[site],
@@ -259,8 +262,7 @@ def site_row(findings: Findings, site: int) -> tuple[Any, ...]:
         *([", ".join(str(structure.components(coupled)) for coupled in structure.symmetry)] if findings.sets else []),
         number(findings.sizes[0][site]) if findings.total else "–",
         concat([meter(share, findings.shares.max()), tag("span", f"{share:.1%}", class_="share-of")]),
-        number(float(influence.log_bayes_factor[site].sum())),
-        f"{influence.apart[site]:.0%}",
+        *(number(float(column[site])) if name == "log BF" else f"{column[site]:.0%}" for name, column in compared),
         tag("span", "; ".join(flags) or "–", class_="flags" if flags else None),
     )
 

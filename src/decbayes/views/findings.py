@@ -252,10 +252,7 @@ class Findings:
     def usual(self) -> tuple[Remark, ...]:
         """The remarks on any merge, without those that do not apply to this one."""
         alignment = self.alignment
-        divided = {coupled: alignment.evidence(coupled) for coupled in alignment.divisions}
-        remarks = remarks_on(
-            alignment.posteriors, alignment.structure, self.shared, self.names, alignment.decided, divided
-        )
+        remarks = remarks_on(alignment.posteriors, alignment.structure, self.shared, self.names, alignment.decided)
         return tuple(remark for remark in remarks if remark.kind not in self.settled)
 
     @cached_property

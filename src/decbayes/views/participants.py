@@ -7,6 +7,7 @@ import numpy as np
 
 from decbayes.columns import Column
 from decbayes.families import Array
+from decbayes.merging.remarking import are_budgets
 from decbayes.posterior import Posterior
 from decbayes.views.findings import Findings
 from decbayes.views.values import Interval
@@ -75,12 +76,15 @@ class About:
 def gains(findings: Findings) -> Array:
     """How many times narrower each site's intervals become by joining; NaN if unknown.
 
+    Unknown for topics, because a merge divides their counts among slots.
     Without components: the median over parameters of the ratio of deviations, alone and merged. With components:
     √(rows in the merge / rows of the site), averaged over the site's rows, because intervals shrink with √N.
     """
     if not findings.sets:
         merged = deviations(findings, findings.merged)
         return np.array([median_gain(findings, site, merged) for site in findings.sites])
+    if are_budgets(findings.alignment.structure):
+        return np.full(len(findings.names), np.nan)
     evidence = findings.slots(0)[0]
     total = evidence.sum(axis=0)
     narrower = np.sqrt(np.divide(total, evidence, out=np.ones_like(evidence), where=evidence > 0))

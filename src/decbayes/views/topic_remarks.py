@@ -15,10 +15,11 @@ from scipy.special import rel_entr, xlogy
 from decbayes.families import Array
 from decbayes.merging import Alignment
 from decbayes.merging.alignment import MOST_LOOKED_AT
+from decbayes.merging.base.common_words import CommonWords, word_affinity, word_counts
 from decbayes.merging.base.components import LEAST_EVIDENCE
 from decbayes.merging.base.coupled import in_memory
+from decbayes.merging.base.subjects import SUBJECT
 from decbayes.merging.placing import OF_ROUND
-from decbayes.merging.remarking import word_affinity
 from decbayes.models.topics.fit_remarks import LEAST, function_words, topics_of_few
 from decbayes.models.topics.quality import FACTOR, Quality
 from decbayes.remarks import Remark, listed
@@ -165,11 +166,13 @@ class MergedTopics:
         return np.asarray(total / np.maximum(weight, LEAST_EVIDENCE))
 
     def more_slots(self) -> Iterator[Remark]:
-        """The largest possible gain from twice the slots: each is divided so that its components differ most."""
+        """The gain from twice the slots, each divided so that its components differ most, if sites are alike enough."""
         slots = len(self.quality.shares)
         ((coupled, shared),) = self.alignment.shared().items()
         labels = np.concatenate(self.alignment.slots(coupled))
-        if len(labels) < 2 * slots or not self.alignment.structure.resizable:
+        words = CommonWords.of(self.alignment.posteriors, coupled)
+        # On different subjects sites gain far more than that (see `Subjects.fused`).
+        if len(labels) < 2 * slots or not self.alignment.structure.resizable or len(words.groups(SUBJECT)) > 1:
             return
         rows = csr_array(vstack(self.sources))
         few, many = (
@@ -180,7 +183,7 @@ class MergedTopics:
         if gain >= WORTH_SAYING:
             yield Remark(
                 "more slots",
-                f"{2 * slots} slots instead of {slots} would predict better, by up to {gain:.2f} nats per word.",
+                f"{2 * slots} slots instead of {slots} probably predict better, by about {gain:.2f} nats per word.",
                 f"Merge with --components {2 * slots}; `decbayes validate --cuts` finds the number on held-back data.",
                 "Estimated from how much better twice as many slots describe the sites' topics.",
                 "note",
@@ -192,7 +195,7 @@ class MergedTopics:
         if float(self.apart @ evidence) < BLURRED * float(evidence.sum()):
             return
         (coupled,) = self.alignment.structure.symmetry
-        pairs = word_affinity(self.alignment.posteriors, coupled)[np.triu_indices(len(self.names), 1)]
+        pairs = word_affinity(word_counts(self.alignment.posteriors, coupled))[np.triu_indices(len(self.names), 1)]
         alike = bool(pairs.min() >= ALIKE)
         slots = len(self.quality.shares)
         narrow = max(posterior.structure.prior[FACTOR].shape[0] for posterior in self.alignment.posteriors) <= slots

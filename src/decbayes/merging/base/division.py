@@ -74,12 +74,6 @@ class Division:
         chosen = tuple(shares)
         return replace(self, shares=chosen, received=self.received if len(chosen) == len(self.shares) else None)
 
-    def evidence(self, counts: Iterable[Array]) -> Array:
-        """(sites, slots): the counts of each site's components, in the slots among which they are divided."""
-        evidence = np.zeros((len(self.shares), len(self.names)))
-        evidence[:, self.names] = [site @ shares for site, shares in zip(counts, self.shares, strict=True)]
-        return evidence
-
     def add_to(self, received: Array, site: int, rows: Rows, order: Indices) -> None:
         """Divide a site's rows, in this order, among the slots and add them to `received`, (columns, slots)."""
         from decbayes.kernels.joined_counts import divide_rows

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from decbayes.families import Array, dense
 from decbayes.merging.alignment import Alignment
 from decbayes.merging.base.components import group_evidence, groups_of, log_bayes_factors
-from decbayes.merging.remarking import are_budgets, separate, site_names
+from decbayes.merging.remarking import are_budgets, separate, site_names, subjects_of, unlike_texts
 from decbayes.posterior import Posterior
 from decbayes.remarks import DISSENT, Remark, about_sites, listed, warnings_in
 
@@ -39,7 +39,9 @@ class Influence:
     Attributes:
         evidence: sites × slots, the number of observations of each site.
         log_bayes_factor: sites × slots, the log Bayes factor for "this site's version and the others' are the same"; 0
-            if one of them has no data. The others are those that agree: one bad site does not mark honest ones.
+            if one of them has no data. The others are those that agree: one bad site does not mark honest ones. NaN for
+            topics: their counts are divided among slots, and words that are rare at a site share their counts, so that
+            versions in one slot look the same even if nothing is shared.
         standings: what a robust merge would make of each site; empty for files of a round and for two sites, where it
             cannot judge. Then flags rest on the Bayes factors.
 
@@ -62,17 +64,24 @@ class Influence:
 
     @cached_property
     def apart(self) -> Array:
-        """The share of each site's evidence that contradicts the other sites."""
+        """The share of each site's evidence that contradicts the other sites; NaN if unknown."""
         if self.standings:
             return np.array([standing.apart for standing in self.standings])
-        against = np.where(self.log_bayes_factor < DISAGREES, self.evidence, 0.0).sum(axis=1)
+        known = ~np.isnan(self.log_bayes_factor)
+        against = np.where(known, self.evidence * (self.log_bayes_factor < DISAGREES), np.nan).sum(axis=1)
         return per_observation(against, self.evidence.sum(axis=1))
 
     @cached_property
     def against(self) -> Array:
         """How strongly each site contradicts the other sites, in nats per observation."""
-        nats = np.maximum(-self.log_bayes_factor, 0.0).sum(axis=1)
+        nats = np.fmax(-self.log_bayes_factor, 0.0).sum(axis=1)
         return per_observation(nats, self.evidence.sum(axis=1))
+
+    @property
+    def comparisons(self) -> dict[str, Array]:
+        """Per site, as far as known: the log Bayes factor of all slots ("log BF"), and `apart` ("against")."""
+        columns = {"log BF": self.log_bayes_factor.sum(axis=1), "against": self.apart}
+        return {name: column for name, column in columns.items() if not np.isnan(column).any()}
 
     @cached_property
     def times_median(self) -> Array:
@@ -134,6 +143,8 @@ def influence(alignment: Alignment) -> Influence:
     groups, posteriors = groups_of(alignment.structure), range(len(alignment.posteriors))
     sites = map(alignment.in_slots, posteriors)  # one at a time, for memory
     evidence = np.array([np.concatenate([group_evidence(site, names) for names in groups]) for site in sites])
+    if are_budgets(alignment.structure):
+        return Influence(evidence, np.full(evidence.shape, np.nan), standings_in(alignment))
     excluded, total = np.zeros(evidence.shape, dtype=np.bool_), alignment.merged()
     for last in range(MOST_EXCLUDED, -1, -1):
         kept = without(alignment, total, groups, excluded)
@@ -161,8 +172,12 @@ def dissent(alignment: Alignment, names: Sequence[str]) -> Iterator[Remark]:
     names, named = names or site_names(len(alignment.posteriors)), set[int]()
     budgets = are_budgets(alignment.structure)
     for coupled, shared in alignment.shared().items():
-        parts = (alignment.evidence(coupled), None) if budgets else shared.parts
-        named.update(site for remark in separate(parts[0], names, parts[1]) for site in remark.sites)
+        remarks = (
+            unlike_texts(subjects_of(alignment.posteriors, shared, coupled), names, "rounds")
+            if budgets
+            else separate(shared.parts.evidence, names, shared.parts.alike)
+        )
+        named.update(site for remark in remarks for site in remark.sites)
     standings = standings_in(alignment)
     apart = [site for site, standing in enumerate(standings) if standing.disagrees and site not in named]
     if apart:

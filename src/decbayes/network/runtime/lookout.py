@@ -109,7 +109,7 @@ class Lookout:
         flags = {name: tuple(member["flags"]) for name, member in described["members"].items() if member.get("flags")}
         for name, texts in flags.items() - self._flags.items():
             member = described["members"][name]
-            self._log("flagged", member=name, share=member["share"], apart=member["apart"], why="; ".join(texts))
+            self._log("flagged", member=name, share=member["share"], apart=member.get("apart"), why="; ".join(texts))
         self._flags = flags
         warnings = set(described.get("groups", {}).get("warnings", ()))
         for text in warnings - self._groups:

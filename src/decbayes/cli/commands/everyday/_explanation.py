@@ -241,17 +241,20 @@ def finite_or_none(margin: float) -> float | None:
 def print_influence(alignment: Alignment, names: list[str]) -> None:
     """Print each site's influence on the merge, and which sites disagree with the others; all of them count."""
     influence, said = reading.influence(alignment), quick_remarks(alignment, names)
-    table = Table("site", "share", "× median", "log BF", "against", "stands out", title="influence", box=None)
-    for site, name in enumerate(names):
-        factor = f"{influence.log_bayes_factor[site].sum():+,.1f}"
+    compared = influence.comparisons
+    table = Table("site", "share", "× median", *compared, "stands out", title="influence", box=None)
+    for site, site_name in enumerate(names):
         flags = "; ".join(influence.flags(site, said)) or "–"
         shares = f"{influence.share[site]:.1%}", f"{influence.times_median[site]:.1f}"
-        table.add_row(plain(name), *shares, factor, f"{influence.apart[site]:.0%}", flags)
+        values = (f"{column[site]:{'+,.1f' if name == 'log BF' else '.0%'}}" for name, column in compared.items())
+        table.add_row(plain(site_name), *shares, *values, flags)
     output().print(table)
     output().print("× median: its evidence in units of the median site's.")
     same = "components" if alignment.structure.symmetry else "parameters"
-    output().print(f"log BF: nats in favour of the site's {same} being the same as the others'.")
-    output().print("against: the share of its evidence that contradicts the others.")
+    if "log BF" in compared:
+        output().print(f"log BF: nats in favour of the site's {same} being the same as the others'.")
+    if "against" in compared:
+        output().print("against: the share of its evidence that contradicts the others.")
 
 
 def print_parties(parties: Parties, names: list[str]) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 from decbayes.network.protocol.agent import Agent
@@ -148,13 +149,14 @@ def part_in(merged: Merged, record: Record) -> dict[str, Any]:
     if not places or influence is None:
         return {}
     (site,) = places
-    return {
+    numbers = {
         "share": round(float(influence.share[site]), 4),
         "times_median": round(float(influence.times_median[site]), 2),
         "log_bayes_factor": round(float(influence.log_bayes_factor[site].sum()), 2),
         "apart": round(float(influence.apart[site]), 4),
-        "flags": list(merged.flags(site)),
     }
+    known = {name: value for name, value in numbers.items() if isfinite(value)}
+    return {**known, "flags": list(merged.flags(site))}
 
 
 TICK_SECONDS = 0.2
