@@ -210,7 +210,7 @@ def held_out():
 
 # What a model cannot do without; all else is as usual.
 NEEDED = {"columns", "target", "vocabulary", "dimension", "classes", "time", "components", "states", "features",
-          "topics", "variance", "covariance"}  # fmt: skip
+          "topics", "variance", "covariance", "levels"}  # fmt: skip
 
 
 def as_usual():

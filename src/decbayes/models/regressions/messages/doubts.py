@@ -22,8 +22,9 @@ CLEARLY_MORE, SURE = 1.2, 1e-3
 # centre is more than AWAY of the larger scale off, and the centre has changed by about the same factor, up to ALIKE;
 # with fewer rows this is not checked. (Ages in a children's clinic are nearer.)
 AWAY, SCALES, ALIKE, LEAST_ROWS = 3.0, 6.0, 2.0, 5
-# Fewest rows, and fewest different ones, to say that rows are repeated or one is too large. Many rows are repeated if
-# more than OFTEN are; a column of numbers hardly repeats if more than VARIED of its values in different rows differ.
+# Fewest rows, and fewest different ones, to say that rows are repeated or one is too large. Many are repeated if more
+# than OFTEN of the different rows are; numbers hardly repeat by chance if more than VARIED of those of different rows
+# differ.
 ENOUGH_ROWS, OFTEN, VARIED = 20, 0.2, 0.9
 # Share of a column's squared distances from its median: a row of totals has more.
 NEARLY_ALL = 0.98
@@ -144,7 +145,7 @@ def of_values(columns: Mapping[str, Column], points: Array) -> Iterator[Remark]:
 def of_rows(columns: Mapping[str, Column], points: Array, predictors: Collection[str]) -> Iterator[Remark]:
     """Rows that occur twice, a row that outweighs all others, and predictors that are the same in all rows.
 
-    Each of the first two was said of at most one in 744 random parts, of 30 to 500 rows, of 62 ordinary tables.
+    The first was said of two and the second of one of 744 random parts, of 30 to 500 rows, of 62 ordinary tables.
     """
     if len(points) < ENOUGH_ROWS:
         return
@@ -169,7 +170,7 @@ def are_repeated(points: Array, real: Sequence[bool]) -> bool:
     different = max((len(np.unique(column)) for column in rows[:, np.asarray(real)].T), default=0)
     if different > FEW_VALUES and np.gcd.reduce(times) > 1:
         return True
-    return len(rows) < (1.0 - OFTEN) * len(points) and different > VARIED * len(rows)
+    return bool(np.mean(times > 1) > OFTEN) and different > VARIED * len(rows)
 
 
 def outweighs(values: Array) -> bool:
