@@ -107,12 +107,13 @@ def ordered(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
 
 
 def sites_first(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
-    """The remarks on a merge in their order; if some name sites, other advice comes after."""
+    """The remarks on a merge in their order; if, and only if, some name sites, other advice comes after."""
     given = ordered(remarks)
-    if not any(remark.is_warning and remark.kind in OF_SITES for remark in given):
-        return given
+    first = f"{SITES_FIRST} " if any(remark.is_warning and remark.kind in OF_SITES for remark in given) else ""
     return tuple(
-        replace(remark, advice=f"{SITES_FIRST} {remark.advice}") if remark.kind in (FEW_SLOTS, DIFFER) else remark
+        replace(remark, advice=first + remark.advice.removeprefix(f"{SITES_FIRST} "))
+        if remark.kind in (FEW_SLOTS, DIFFER)
+        else remark
         for remark in given
     )
 

@@ -26,7 +26,7 @@ from decbayes.merging.remarking import (
     separate,
     share_gains,
 )
-from decbayes.remarks import from_plain, lines
+from decbayes.remarks import Remark, from_plain, lines, sites_first
 
 MODEL = db.GaussianMixture(2, 1, variance=1.0, prior_variance=400.0)
 
@@ -513,3 +513,14 @@ def test_sites_are_checked_before_slots_are_added(rng):
     assert remarks[-1].advice.startswith("First check the sites that are named.")
     (alone,) = [remark for remark in db.merge(sites[:3], components=1).remarks if remark.kind == "few slots"]
     assert "named" not in alone.advice
+
+
+def test_slots_come_after_sites_only_while_a_remark_names_sites():
+    """A robust merge drops remarks that do not hold without the sites that it leaves out."""
+    alone = Remark("site alone", "Most of what a found is unknown to all other sites.", "Check its units.")
+    slots = Remark("few slots", "Slot 4 holds components that differ.", "Merge with more components.")
+    both = sites_first([slots, alone])
+    assert [remark.kind for remark in both] == ["site alone", "few slots"]
+    assert both[1].advice == f"First check the sites that are named. {slots.advice}"
+    assert sites_first(both) == both
+    assert sites_first(both[1:]) == (slots,)

@@ -32,7 +32,7 @@ from decbayes.merging.robust._copies import exact_copies, first_of, near_copies
 from decbayes.merging.robust._slots import tolerated_faults
 from decbayes.merging.robust.votes import AVERAGE, KNOWN
 from decbayes.posterior import Posterior
-from decbayes.remarks import Later, Remark, listed, ordered, warnings_in, without_advice_to_refine
+from decbayes.remarks import Later, Remark, listed, ordered, sites_first, warnings_in, without_advice_to_refine
 
 # A site is flagged if no other site confirms more than this share of its evidence.
 ALONE = 0.5
@@ -210,9 +210,9 @@ class RobustMerge:
         untrue = ["unlike shares"] if self.spare else []
         if any(self.sites[site].counts < IN_FULL and self.sites[site].against for site in self.merged):
             untrue += ABOUT_SHARED_SLOTS
-        fitting = [remark for remark in usual if remark.kind not in untrue]
+        fitting = sites_first(remark for remark in usual if remark.kind not in untrue)
         if self.alignment.counted != "all":  # a round would count again what is left out
-            fitting = [*without_advice_to_refine(fitting)]
+            fitting = without_advice_to_refine(fitting)
         whole = [*([] if self.judged else [TOO_FEW]), *self._of_fit(sites)]
         return ordered([*whole, *self._of_sites(sites), *self._of_slots(sites), *fitting])
 
