@@ -150,7 +150,7 @@ def ordered(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
 
 
 def sites_first(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
-    """The remarks on a merge in their order; if some name sites, other advice comes after."""
+    """The remarks on a merge in their order; if, and only if, some name sites, other advice comes after."""
     given = ordered(remarks)
     first = f"{SITES_FIRST} " if any(remark.is_warning and remark.kind in OF_SITES for remark in given) else ""
     return tuple(

@@ -128,6 +128,8 @@ def test_a_report_has_the_quality_of_topics(run, offices, tmp_path):
         ("quality m.posterior --counts a.txt", "a.txt does not hold counts"),
         ("quality m.posterior --counts wrong.quality", "counts other words"),
         ("quality points.posterior", "Only topics have words"),
+        ("quality m.posterior --data nosuch", "nosuch: No such file"),
+        ("sketch nosuch --key k -o no", "nosuch: No such file"),
     ],
 )
 def test_bad_input_is_refused(run, offices, tmp_path, line, reason):

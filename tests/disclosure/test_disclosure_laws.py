@@ -116,6 +116,15 @@ def test_the_sums_in_a_file_are_those_of_its_data_and_of_no_others(name):
         assert not holds_sums_of(model, sent, model.joined([other]), "round")
 
 
+@pytest.mark.parametrize(("people", "whose"), [(None, "documents"), (range(100, 122), "persons")])
+def test_topics_of_few_documents_are_not_said_to_be_of_few_persons(people, whose):
+    counts = np.kron([[1, 0], [0, 1]], np.ones((1, 2), dtype=int))[np.repeat([0, 1], [20, 2])] * 9
+    model = db.LatentDirichletAllocation(2, tuple("abcd"))
+    posterior = model.fit(counts, rng=0).posterior
+    said = guarded(model, posterior, counts, RULES, persons=people).changed
+    assert f"1 topic of fewer than 5 {whose} joins another." in said
+
+
 @pytest.mark.parametrize("small", [1, 2])
 def test_what_is_said_of_small_components_fits_their_number(small, rng):
     centres = np.repeat([0.0, 40.0, 80.0][: small + 1], [50, 3, 3][: small + 1])

@@ -303,7 +303,9 @@ def test_intervals_are_not_exact_in_the_headline_and_too_narrow_below_it(rng):
     shards[3][:, 0] = 60.0 + 2.2 * (shards[3][:, 0] - 60.0)
     apart = Findings.by_name(db.align([model.fit(shard).posterior for shard in shards]), list("abcd"))
     assert any("too narrow" in remark.what for remark in remarks(apart))
-    assert "would be exact for this model; they are too narrow, because sites differ" in answer(apart)[1]
+    assert (
+        "the intervals would be exact if the model held; they are too narrow, because sites differ" in answer(apart)[1]
+    )
 
 
 def test_intervals_of_clusters_are_called_too_narrow_once(rng):

@@ -84,7 +84,7 @@ def guarded(
             result, slots, small = without_small(model, result, coupled, presence, least, before)
             cells, result = result, without_rare_cells(model, result, belief or posterior, data, slots, rules, people)
             if small:
-                changed.append(components_in_words(model, small, least))
+                changed.append(components_in_words(model, small, least, people))
                 severity: Severity = "warning" if is_costly(model, posterior, cells, data, before) else "note"
                 remarks.append(
                     Remark(RULES, f"{CHANGED}: {changed[-1]}", JOINED if model.joins else MISSING, severity=severity)
@@ -155,10 +155,11 @@ def is_costly(model: Model, posterior: Posterior, joined: Posterior, data: Any, 
     return bool(scores[0] - scores[1] > COSTLY)
 
 
-def components_in_words(model: Model, number: int, least: float) -> str:
-    """A sentence on what happened to small components."""
+def components_in_words(model: Model, number: int, least: float, persons: Persons) -> str:
+    """A sentence on what happened to small components: of few documents, if nobody knows whose these are."""
+    whose = "persons" if persons.numbers is not None or model.record == "observation" else f"{model.record}s"
     verb = ("joins another", "join others") if model.joins else ("is left out", "are left out")
-    return f"{model.nouns(number)} of fewer than {least:g} persons {verb[number > 1]}."
+    return f"{model.nouns(number)} of fewer than {least:g} {whose} {verb[number > 1]}."
 
 
 def without_rare_cells(

@@ -104,10 +104,11 @@ def read_table(path: Path, columns: Sequence[str] = ()) -> Observations:
     suffix = ending(path)
     if path.is_dir():
         raise InvalidData(f"{path} is a folder; name one file with the data.")
+    size = path.stat().st_size  # report a missing file as missing
     if suffix not in READERS:
         unknown = f"that end in .{suffix}" if suffix else "without an ending"
         raise InvalidData(f"{path}: files {unknown} are not supported; supported are .{', .'.join(READERS)}.")
-    if not path.stat().st_size:
+    if not size:
         raise InvalidData(f"{path} is empty.")
     if is_compressed(path) and suffix in BINARY:
         raise InvalidData(f"{path}: compressed .{suffix} files are not supported; decompress it with gunzip first.")

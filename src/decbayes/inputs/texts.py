@@ -127,7 +127,7 @@ class Texts:
     def _documents(self, path: Path, whole: bool) -> Iterator[tuple[str, str, str]]:
         """The place of each document, its text, and what is wrong with it, if anything."""
         kind = self.kind(path)
-        if kind not in FORMATS:
+        if kind not in FORMATS and path.stat():  # report a missing file as missing
             raise InvalidData(
                 f"{path}: texts are in .{', .'.join(FORMATS)} files. --format sets the format of other files."
             )

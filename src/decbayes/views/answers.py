@@ -132,7 +132,7 @@ def doubts(findings: Findings) -> Iterator[str]:
     kind, view = findings.merged.uncertainty, findings.view
     words, narrow = view.uncertainty(findings.merged, findings.alignment.posteriors), why_narrow(findings)
     if kind == EXACT and words == EXACT:
-        yield f"the intervals {'would be' if narrow else 'are'} exact for this model"
+        yield f"the intervals {'would be exact if the model held' if narrow else 'are exact for this model'}"
     elif kind == EXACT:
         yield f"the intervals would be {words}"
     elif kind == JOINT:

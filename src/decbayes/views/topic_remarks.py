@@ -84,7 +84,7 @@ class MergedTopics:
                 "mixed topics",
                 f"Worth a look: topics {named}." if len(worst) > 1 else f"Worth a look: topic {named}.",
                 "Read their words: `decbayes split` divides a topic, `decbayes drop` removes it, a round may help.",
-                "The sites' contributions differ from the merge, and its leading words are in different topics there.",
+                "What was merged there differs from the result, and sites have its leading words in different topics.",
                 "note",
             )
 
