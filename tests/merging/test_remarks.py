@@ -15,17 +15,11 @@ from decbayes.errors import InvalidFile, MergeWarning
 from decbayes.files import from_bytes, load_note, to_bytes
 from decbayes.merging import _merge
 from decbayes.merging import alignment as aligning
+from decbayes.merging.base.copies import data_totals, same_totals
 from decbayes.merging.base.division import Division
 from decbayes.merging.grouping.shared import predictive_gains
 from decbayes.merging.placing import as_labelled
-from decbayes.merging.remarking import (
-    COST,
-    data_totals,
-    remarks_on,
-    same_totals,
-    separate,
-    share_gains,
-)
+from decbayes.merging.remarking import COST, remarks_on, separate, share_gains
 from decbayes.remarks import from_plain, lines, sites_first
 
 MODEL = db.GaussianMixture(2, 1, variance=1.0, prior_variance=400.0)

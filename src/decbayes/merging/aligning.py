@@ -36,11 +36,9 @@ from decbayes.merging.base.problem import (
     solved,
 )
 from decbayes.merging.base.recentring import recentred
-from decbayes.merging.grouping.default_number import alike_in, default_number
 from decbayes.merging.grouping.grouping import Grouping, countable, is_large
 from decbayes.merging.grouping.inherited_ids import inherited
 from decbayes.merging.grouping.number import Stands, estimated_number
-from decbayes.merging.grouping.pieces import worthwhile_slots
 from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet, Permutation, Structure, identity, inverse
 
@@ -192,11 +190,16 @@ def sized_structure(task: Task, components: Number) -> Sized:
     coupled = largest.symmetry[0]
     problem, _ = task.problem(coupled, largest)
     raised = since is None and largest.resizable and raisable(problem, task.solver)
+    if raised:
+        from decbayes.merging.grouping.default_number import alike_in, default_number  # not for topics
     if components == "auto":
         loaded = loaded_from(task.posteriors, problem)
         number, stands = estimated_number(following(loaded, since, coupled, largest))
         if stands in ("out", "wide") or not raised or (stands == "unopposed" and alike_in(loaded, number)):
-            number = worthwhile_slots(loaded, number) if stands == "wide" else number
+            if stands == "wide":
+                from decbayes.merging.grouping.pieces import worthwhile_slots  # few merges need it
+
+                number = worthwhile_slots(loaded, number)
             why = FOUND.get(stands, f"no number stands out; {as_largest}")
             return Sized(largest.with_components(number), "auto", why, pieces=stands == "wide")
     if not raised:

@@ -2,22 +2,20 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from decbayes.families import Array
 from decbayes.families.matrices import Indices, stored
-from decbayes.merging.base.common_words import column_sums
-from decbayes.merging.base.components import LEAST_EVIDENCE, group_evidence, groups_of
+from decbayes.merging.base.components import LEAST_EVIDENCE, group_evidence
+from decbayes.merging.base.copies import same_data
 from decbayes.merging.base.problem import Decided
 from decbayes.merging.base.subjects import Subjects
 from decbayes.merging.grouping.shared import LEAST_PER_PARAMETER, Shared
 from decbayes.posterior import Posterior
 from decbayes.remarks import (
     CONSTANT,
-    COUNTED_TWICE,
     FEW_SLOTS,
     MOST_NAMED,
     NOTHING_SHARED,
@@ -40,13 +38,6 @@ SUPPORTED, FEW, COMMON = 0.2, 0.07, 0.03
 CLEAR_GAIN = 0.05
 # The cost of few data, relative to that of as many parameters without a prior.
 COST = 0.6
-# Totals of two sites are equal if their relative difference is smaller than this.
-SAME = 1e-9
-# Nats against equal totals by chance above which two sites are taken to hold the same data. It is twice the log of a
-# million, because counts in columns that add up are counted twice.
-NO_CHANCE = 28.0
-# Data are assumed to have at most this many decimals; sums of other numbers are never equal by chance.
-DECIMALS = 6
 # Warn if splitting slots should improve predictions by more than this, in nats per observation.
 COSTLY = 0.02
 # What concerns at least this share of the sites concerns the merge, such as sites that have found one component only.
@@ -60,7 +51,6 @@ ROWS_FOR_PIECES = 50
 STRANGERS, KIN = 0.25, 0.7
 CODING = "Check that all sites use the same units, columns and coding."
 LANGUAGES = "Check that all sites prepare texts in the same way; texts on other subjects merge better by themselves."
-GOLDEN = 0.5 * (1.0 + np.sqrt(5.0))
 # What to do about slots that hold different components, by what decided their number.
 MORE_SLOTS: Mapping[Decided, str] = {
     "given": "Merge with more components, and compare both on held-out data.",
@@ -406,64 +396,3 @@ def said_by(posteriors: Sequence[Posterior]) -> dict[Remark, list[int]]:
             first.setdefault(meaning, remark)
             sites.setdefault(meaning, []).append(site)
     return {first[meaning]: sites[meaning] for meaning in first}
-
-
-def same_data(posteriors: Sequence[Posterior], names: Sequence[str]) -> Iterator[Remark]:
-    """A warning about sites with the same data."""
-    groups = repeated_data(posteriors)
-    if copies := sorted(listed([names[site] for site in group]) for group in groups):
-        yield Remark(
-            COUNTED_TWICE,
-            f"The same data seem to count more than once: they are at {'; and at '.join(copies[:MOST_NAMED])}.",
-            "Keep one of them: intervals are too narrow otherwise.",
-            "Their components add up to the same sums of statistics."
-            if posteriors[0].structure.symmetry
-            else "Their statistics are the same.",
-            sites=tuple(sorted(site for group in groups for site in group)),
-        )
-
-
-def repeated_data(posteriors: Sequence[Posterior]) -> list[list[int]]:
-    """Groups of sites with the same data, regardless of labels and starts.
-
-    A site's statistics, summed over components, are those of all its data, and do not depend on the fit. Equal sums
-    occur by chance only if they consist of a few small numbers.
-    """
-    totals = [data_totals(posterior) for posterior in posteriors]
-    # Sorted by a projection, equal sums are neighbours; plain sums of counts are equal for all sites of one size.
-    weights = 1.0 + np.arange(max(map(len, totals))) * GOLDEN % 1.0
-    # Not `@`: BLAS takes longer to wake its threads than to multiply.
-    sizes = np.array([(np.abs(total) * weights[: len(total)]).sum() for total in totals])
-    order = np.argsort(sizes, kind="stable")
-    groups = [[order[0]]]
-    for before, site in pairwise(order):
-        close = sizes[before] > 0.0 and sizes[site] - sizes[before] <= SAME * sizes[site]
-        # Equal posteriors have equal sums: compare whole posteriors only then.
-        if close and (same_totals(totals[before], totals[site]) or posteriors[before] == posteriors[site]):
-            groups[-1].append(site)
-        else:
-            groups.append([site])
-    return [[int(site) for site in group] for group in groups if len(group) > 1]
-
-
-def data_totals(posterior: Posterior) -> Array:
-    """Sums of a posterior's rows, factor by factor; whole rows of factors without components."""
-    coupled = {name for of_set in posterior.structure.symmetry for name in of_set.factors}
-    parts = []
-    for name in (name for group in groups_of(posterior.structure) for name in group):
-        part = posterior.contribution[name]
-        summed = column_sums(part) if name in coupled else csr_array(part).toarray().ravel()
-        parts.append(summed[:0] if posterior.structure.families[name].two_sided else summed)
-    return np.concatenate(parts)
-
-
-def same_totals(first: Array, second: Array) -> bool:
-    """Whether two sites' sums are equal, and not by chance."""
-    if len(first) != len(second) or np.abs(first - second).max() > SAME * np.abs(first).max():
-        return False
-    scaled = np.full(len(first), np.inf)
-    for decimals in reversed(range(DECIMALS + 1)):
-        tried = first * 10.0**decimals
-        scaled = np.where(np.abs(tried - np.round(tried)) < 1e-6, np.abs(np.round(tried)), scaled)
-    nats = np.where(np.isinf(scaled), NO_CHANCE, 0.5 * np.log1p(4.0 * np.pi * np.where(np.isinf(scaled), 0.0, scaled)))
-    return bool(nats.sum() >= NO_CHANCE)

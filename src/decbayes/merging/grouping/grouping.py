@@ -25,7 +25,6 @@ from decbayes.merging.base.problem import Problem, Slots, Solution
 from decbayes.merging.grouping._escapes import escape, vacate
 from decbayes.merging.grouping.inherited_ids import home_slots
 from decbayes.merging.grouping.joins import grown_labels
-from decbayes.merging.grouping.pieces import divided_pieces
 from decbayes.merging.grouping.search import SlotSearch, empty_slots, start_empty_slots
 
 if TYPE_CHECKING:
@@ -89,6 +88,8 @@ class Grouping:
         self, problem: Problem, sites: Slots, components: Components | None, device: "Device | None"
     ) -> Division | None:
         if self.passes and problem.pieces and components is not None and not problem.two_sided:
+            from decbayes.merging.grouping.pieces import divided_pieces  # few merges need it
+
             return divided_pieces(components, sites, problem.components)
         if not self.passes or not divisible(problem):
             return None

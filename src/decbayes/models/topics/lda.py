@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -33,7 +33,6 @@ from decbayes.models.topics._fitting import (
 )
 from decbayes.models.topics._passes import Steps
 from decbayes.models.topics._prediction import PREDICTION_STEPS, PREDICTION_TOLERANCE
-from decbayes.models.topics._topic_moves import ExpectedCounts, TopicMoves
 from decbayes.models.topics.document_prior import (
     CONCENTRATION,
     FAMILIES,
@@ -54,6 +53,9 @@ from decbayes.models.topics.word_prior import (
 )
 from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet, Structure
+
+if TYPE_CHECKING:
+    from decbayes.models.topics._topic_moves import ExpectedCounts
 
 
 @dataclass(frozen=True)
@@ -216,6 +218,8 @@ class LatentDirichletAllocation(HidingRareWords):
         if self.auto and self.learns:
             return fit_numbered_first(self, site.counts, rng=random, progress=progress, device=device)
         if self.auto:
+            from decbayes.models.topics._topic_moves import TopicMoves  # few fits need it
+
             moves = TopicMoves(self, site.counts.loaded(), site.before, generator(random))
             return fit_of(
                 ComponentSearch(moves, self.ascent, progress).run(), partial(self._of_any_number, site.counts)
@@ -335,6 +339,6 @@ class LatentDirichletAllocation(HidingRareWords):
     def _count(self) -> int:
         return 1 if self.topics == "auto" else self.topics
 
-    def _of_any_number(self, counts: Counts, expected: ExpectedCounts) -> Posterior:
+    def _of_any_number(self, counts: Counts, expected: "ExpectedCounts") -> Posterior:
         prior = Posterior.of_prior(self.sized(expected.statistics.shape[1]).structure)
         return Site(counts, prior).posterior(expected.statistics)
