@@ -236,7 +236,8 @@ class Table:
 
     def unagreed(self, data: Any) -> tuple[Remark, ...]:
         """Remarks on values in a frame that are not agreed on; matrices of numbers have none."""
-        texts = unagreed_in(data, self.columns) if is_frame(data) else ()
+        names = names_in(data) if is_frame(data) else ()  # without likelihoods of classes, which come later
+        texts = unagreed_in(data, {name: column for name, column in self.columns.items() if name in names})
         return tuple(unagreed_values(text.column, text.share) for text in texts)
 
     def _coded(self, frame: Any, target: bool) -> Array:
