@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 import decbayes as db
 from decbayes.merging.base.common_words import CommonWords
-from decbayes.merging.base.subjects import gain_apart, in_slots
+from decbayes.merging.base.subjects import gain_apart, indicator
 from decbayes.reporting._sites import participants_table
 from decbayes.views import Findings
 from decbayes.views.participants import About
@@ -83,7 +83,7 @@ def test_topics_of_another_subject_in_few_slots_are_a_warning_with_a_number_of_s
 
 def test_the_gain_of_own_slots_is_the_information_about_words_lost_less_the_cost_of_estimates():
     """Two topics of a thousand words each, without a common word, in one slot: log 2 per word is lost."""
-    counts, one, two = csr_array(np.kron(np.eye(2), np.full(10, 100.0))), in_slots(np.zeros(2, int), 1), np.eye(2)
+    counts, one, two = csr_array(np.kron(np.eye(2), np.full(10, 100.0))), indicator(np.zeros(2, int), 1), np.eye(2)
     assert gain_apart(counts, one @ counts) == pytest.approx(0.5 * np.log(2.0))
     assert gain_apart(counts, csr_array(two[::-1]) @ counts) == pytest.approx(0.0)
     alike = csr_array(np.full((2, 10), 100.0))

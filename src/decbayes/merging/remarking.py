@@ -48,7 +48,7 @@ PIECES = 1.5
 ROWS_FOR_PIECES = 50
 # Texts share hardly any words if the affinity of their frequent words is smaller than STRANGERS, and no site is alone
 # with its topics if its affinity to another is KIN or more.
-STRANGERS, KIN = 0.25, 0.7
+STRANGERS, KIN = 0.25, 0.6
 CODING = "Check that all sites use the same units, columns and coding."
 LANGUAGES = "Check that all sites prepare texts in the same way; texts on other subjects merge better by themselves."
 # What to do about slots that hold different components, by what decided their number.
@@ -209,9 +209,13 @@ def separate(
     `slots` is the evidence in each slot, if that of slots with different components is apart in `evidence`.
     """
     groups, alone = estranged(evidence, alike)
-    averaged = slots is not None and len(groups) > 1 and len(estranged(slots)[0]) < len(groups)
-    merge = "averages them in common slots" if averaged else "only puts them side by side"
-    yield from named_apart(groups, alone, names, f"The merge {merge}. {CODING}")
+    yield from named_apart(groups, alone, names, f"{placed(groups, evidence if slots is None else slots)} {CODING}")
+
+
+def placed(groups: Sequence[Sequence[int]], slots: Array) -> str:
+    """What a merge does to groups of sites that share nothing."""
+    averaged = len(groups) > 1 and len(estranged(slots)[0]) < len(groups)
+    return f"The merge {'averages them in common slots' if averaged else 'only puts them side by side'}."
 
 
 def named_apart(
@@ -256,7 +260,7 @@ def unlike_texts(subjects: Subjects, names: Sequence[str], decided: Decided) -> 
     groups, alone = estranged_texts(subjects)
     strangers = subjects.words.groups(STRANGERS)
     if len(strangers) < max(len(groups), 2):
-        yield from named_apart(groups, alone, names, f"The merge only puts them side by side. {LANGUAGES}")
+        yield from named_apart(groups, alone, names, f"{placed(groups, subjects.in_slots)} {LANGUAGES}")
     else:
         yield Remark(
             NOTHING_SHARED,

@@ -183,7 +183,8 @@ class MergedTopics:
         if gain >= WORTH_SAYING:
             yield Remark(
                 "more slots",
-                f"{2 * slots} slots instead of {slots} probably predict better, by about {gain:.2f} nats per word.",
+                f"{2 * slots} slots instead of {slots} may predict better, by about {gain:.2f} nats per word, "
+                "and by more if sites have different topics.",
                 f"Merge with --components {2 * slots}; `decbayes validate --cuts` finds the number on held-back data.",
                 "Estimated from how much better twice as many slots describe the sites' topics.",
                 "note",

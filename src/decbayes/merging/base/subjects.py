@@ -45,13 +45,17 @@ class Subjects:
         return self.words.groups(SUBJECT)
 
     @cached_property
+    def in_slots(self) -> Array:
+        """(sites, slots): evidence."""
+        counts = (group_evidence(posterior, self.coupled.factors) for posterior in self.posteriors)
+        return np.array([np.bincount(*pair, self.count) for pair in zip(self.slots, counts, strict=True)])
+
+    @cached_property
     def evidence(self) -> Array:
         """(sites, kinds): evidence in slots. Slots of sites on different subjects are several kinds if these differ."""
-        counts = (group_evidence(posterior, self.coupled.factors) for posterior in self.posteriors)
-        evidence = np.array([np.bincount(*pair, self.count) for pair in zip(self.slots, counts, strict=True)])
         if len(self.groups) < 2:
-            return evidence
-        kinds = [kind for slot in range(self.count) for kind in self._kinds(slot, evidence[:, slot])]
+            return self.in_slots
+        kinds = [kind for slot in range(self.count) for kind in self._kinds(slot, self.in_slots[:, slot])]
         return np.stack(kinds, axis=1)
 
     def _kinds(self, slot: int, evidence: Array) -> Iterator[Array]:
@@ -73,7 +77,7 @@ class Subjects:
     def _sums(self) -> list[csr_array]:
         """Per site, (slots, words): the sums of its topics in each slot."""
         pairs = zip(self.slots, self._topics, strict=True)
-        return [in_slots(labels, self.count) @ topics for labels, topics in pairs]
+        return [indicator(labels, self.count) @ topics for labels, topics in pairs]
 
     def fused(self, names: Sequence[str]) -> Iterator[Remark]:
         """A warning if subjects need more slots together than there are, and sites would gain clearly from that."""
@@ -96,7 +100,7 @@ class Subjects:
             )
 
 
-def in_slots(labels: Indices, count: int) -> csr_array:
+def indicator(labels: Indices, count: int) -> csr_array:
     """(slots, components): 1 where a component is in a slot."""
     return csr_array((np.ones(len(labels)), (labels, np.arange(len(labels)))), shape=(count, len(labels)))
 
