@@ -407,10 +407,11 @@ def test_strangers_that_are_far_off_go_if_that_saves_a_slot_or_half_a_vote(
         votes = np.ones(rest) + (more_votes / rest if rest < 5 else 0.0)
         apart = np.arange(5) < strangers
         sites = tuple(np.flatnonzero(~np.asarray(out))) if len(out) else tuple(range(5))
-        return SimpleNamespace(sites=sites, slots=4 - fewer_slots * (rest < 5), counted_votes=votes, strangers=apart)
+        slots, alike = 4 - fewer_slots * (rest < 5), lambda strangers: False
+        return SimpleNamespace(sites=sites, slots=slots, counted_votes=votes, strangers=apart, alike_but=alike)
 
     ballot = SimpleNamespace(
-        judging=judging, everybody=outcome, without=outcome, far_from=lambda rest: np.arange(5) < far
+        judging=judging, everybody=outcome, without=outcome, far_from=lambda rest, times: np.arange(5) < far
     )
     left_out = judging and strangers < 4 and (fewer_slots > 0 or more_votes > 0.5)
     expected = tuple(range(min(strangers, far) if left_out else 0, 5))

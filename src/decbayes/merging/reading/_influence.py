@@ -181,7 +181,8 @@ def dissent(alignment: Alignment, names: Sequence[str]) -> Iterator[Remark]:
     for coupled, shared in alignment.shared().items():
         groups, alone = estranged(*(shared.parts if not budgets else (alignment.evidence(coupled),)))
         named.update(alone, *(groups if len(groups) > 1 else ()))
-    apart = {site: standing.apart for site, standing in enumerate(standings_in(alignment)) if standing.disagrees}
+    standings = enumerate(standings_in(alignment))
+    apart = {site: standing.apart for site, standing in standings if standing.disagrees and not standing.only_alone}
     which = [f"{names[site]} ({share:.0%})" for site, share in apart.items() if site not in named]
     if which:
         yield Remark(

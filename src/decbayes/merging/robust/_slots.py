@@ -21,6 +21,9 @@ VOTES_FOR_NEW_SLOT = 2.0
 # Rounds of exchanges in an election; the smallest gain that counts as a vote; weight of gains for components that
 # already agree with an elected one.
 EXCHANGES, LEAST_GAIN, COVERED = 3, 1e-9, 1e-3
+# Tolerated multiple of the nats per observation by which parts of a component differ: the mean of χ² with one degree of
+# freedom and 2.5 deviations.
+VARIES = 1.0 + 2.5 * np.sqrt(2.0)
 # EM steps that explain counts as a mixture of slots.
 STEPS = 8
 # A component may be a join of two of its nearest slots, in these proportions; its site may have other components only
@@ -319,6 +322,13 @@ def with_parts(weighed: SlotWeights, labels: Indices) -> SlotWeights:
     rest = [np.tile(total, (group.sites, 1)) - part for total, part in zip(totals[0], mine[0], strict=True)]
     left = np.tile(totals[1], group.sites) - mine[1]
     lost, tolerance = group.losses(whole, (rest, left))[key], group.tolerance(in_common(whole[1], left)[key])
+    # Parts in other proportions have another sum: it varies by what they lose by sharing one parameter. Those of one
+    # component differ less than all slots do.
+    apart = np.bincount(key, group.known * group.peak(group.rows, group.evidence), size) - group.peak(*whole)
+    apart /= np.maximum(whole[1], 1.0)
+    everything = group.peak([total.sum(axis=0, keepdims=True) for total in totals[0]], totals[1].sum(keepdims=True))
+    between = (group.peak(*totals).sum() - everything[0]) / max(totals[1].sum(), 1.0)
+    tolerance = tolerance + VARIES * np.where((apart > 0.0) & (apart <= between), apart, 0.0)[key]
     together = weights_of(lost, tolerance), lost, tolerance
     several = group.known & (np.bincount(key, group.known) > 1)[key] & (left > LITTLE)[key]
     better = several & (together[0] > weighed.weights)
