@@ -16,8 +16,9 @@ from decbayes.families import FullGaussian, Transitions
 from decbayes.merging import robust_merge
 from decbayes.merging.base.canonical import canonical_order
 from decbayes.merging.robust import _ballot, _copies, _likeness, votes
+from decbayes.merging.robust._allowances import mixture_losses
 from decbayes.merging.robust._ballot import Ballot, by_label, weighted_part
-from decbayes.merging.robust._slots import SlotWeights, elected, mixture_losses, starting_candidates, trust
+from decbayes.merging.robust._slots import SlotWeights, elected, starting_candidates, trust
 
 MEAN = db.models.GaussianMean(variance=2.0, prior_variance=1e6, dimension=1)
 MIXTURE = db.GaussianMixture(3, 1, variance=1.0, prior_variance=1e4, ascent=db.Ascent(restarts=0))

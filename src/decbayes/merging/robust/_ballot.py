@@ -45,8 +45,6 @@ BETTER = 0.5
 FLAGGED = 0.1
 # A site that shares no more than this part of its evidence with others is a stranger.
 SHARED = 0.5
-# Other sites are alike if they know this part of the components that more than a few of them know.
-ALIKE = 0.9
 # Strangers are left out only if they disagree with the others by this multiple of what is usual; if all others are
 # alike and share nothing with them, by this smaller one.
 STRANGE, UNUSUAL = 10.0, 1.5
@@ -205,7 +203,9 @@ class Outcome:
         Sites that clearly disagree need not be told by that.
         """
         few = strangers.sum() <= tolerated_faults(len(strangers)) and not (self.against > FLAGGED)[strangers].all()
-        return bool(few and all(apart(part, strangers) for part in self.weighed if part.group.coupled is not None))
+        return bool(
+            few and all(part.shares_nothing(strangers) for part in self.weighed if part.group.coupled is not None)
+        )
 
     @cached_property
     def allowed(self) -> tuple[SlotWeights, ...]:
@@ -390,15 +390,6 @@ def main_party(part: SlotWeights) -> Sites:
         close = of_sites(part.group, shared, nothing=1.0) > SHARED
         party = party | close
     return np.asarray(close)
-
-
-def apart(part: SlotWeights, strangers: Sites) -> bool:
-    """Whether sites share no slot with the others, who nearly all know the same ones."""
-    known = part.votes > 0.5
-    common = known[~strangers].sum(axis=0) > tolerated_faults(part.group.sites)
-    return bool(
-        not known[strangers][:, known[~strangers].any(axis=0)].any() and known[~strangers][:, common].mean() >= ALIKE
-    )
 
 
 def slots_in(alignment: Alignment, group: Group, sites: Indices | None = None) -> tuple[Indices, int]:
