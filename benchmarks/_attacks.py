@@ -195,7 +195,7 @@ class Topics:
 class Classes:
     """Latent classes of thirty yes-or-no columns; a shard is answers and their classes."""
 
-    attacks = ("random", "inflated", "copies", "displaced", "colluding")
+    attacks = ("random", "inflated", "copies", "displaced", "colluding", "noise", "shuffled")
     observations, held_out = 150, 2000
 
     def __init__(self, rng: np.random.Generator, number: int = 5, dimension: int = 2) -> None:
@@ -213,6 +213,10 @@ class Classes:
     def spoilt(self, attack: str, shard: tuple[np.ndarray, np.ndarray], rng: np.random.Generator) -> np.ndarray:
         labels, chances = shard[1], self.chances.copy()
         most = int(np.bincount(labels).argmax())
+        if attack == "noise":
+            return (rng.random(shard[0].shape) < 0.5).astype(float)
+        if attack == "shuffled":
+            return rng.permuted(shard[0], axis=0)
         if attack == "random":
             chances = rng.beta(0.7, 0.7, size=chances.shape)
         elif attack == "colluding":
@@ -240,7 +244,7 @@ class Classes:
 class Tables:
     """Classes of rows with two real columns, six of three categories each, and a count; a shard is rows and classes."""
 
-    attacks = ("units10", "units100", "random", "inflated", "copies", "displaced", "colluding")
+    attacks = ("units10", "units100", "random", "inflated", "copies", "displaced", "colluding", "noise", "shuffled")
     observations, held_out = 200, 2000
     REAL, CATEGORIES = 2, 6
 
@@ -283,6 +287,12 @@ class Tables:
         most = int(np.bincount(labels).argmax())
         if attack.startswith("units"):
             return shard[0] | {"x0": shard[0]["x0"] * float(attack.removeprefix("units"))}
+        if attack == "noise":
+            codes = {name: rng.choice(["a", "b", "c"], len(labels)) for name in shard[0] if name.startswith("c")}
+            real = {name: rng.uniform(-8, 8, len(labels)) for name in shard[0] if name.startswith("x")}
+            return codes | real | {"events": rng.poisson(6.0, len(labels))}
+        if attack == "shuffled":
+            return {name: rng.permutation(column) for name, column in shard[0].items()}
         if attack == "random":
             truth = self._parameters(rng)
         elif attack == "colluding":

@@ -14,6 +14,7 @@ stands for 30 % of them, and numbers of components and dimensions are random, to
     copies              a lie, and copies of it that are a little larger
     displaced           one component is displaced
     colluding           all faulty sites put the same wrong component in the place of their largest
+    noise, shuffled     of classes and tables: rows that mean nothing, or each column in an order of its own
 
 Honest sites have all components ("like") or 60 % of them ("unlike"); at least two honest sites have each of them, since
 what one site alone has seen cannot be told from an invention. Printed: how far the worst component of the merge of the
@@ -321,6 +322,7 @@ COLUMNS = {
         ("like", "unlike"),
     ),
     "displaced": (("displaced",), (1, 3), ("like", "unlike")),
+    "noise, shuffled": (("noise", "shuffled"), (1, 3), ("like", "unlike")),
     "same lie": (("colluding",), (1, 3), ("like",)),
     "same lie, unlike": (("colluding",), (3,), ("unlike",)),
 }

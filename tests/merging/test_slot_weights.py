@@ -11,8 +11,9 @@ from test_votes import group_of, half_g, means_of, slot_weights
 
 import decbayes as db
 from decbayes.merging.robust import _likeness
+from decbayes.merging.robust._allowances import allowing_parts, mixture_losses
 from decbayes.merging.robust._large_sites import uncapped
-from decbayes.merging.robust._slots import allowing_parts, elected, mixture_losses, weigh
+from decbayes.merging.robust._slots import elected, weigh
 
 
 def test_a_component_is_compared_with_all_others_of_its_slot_that_agree(rng):

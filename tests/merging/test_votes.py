@@ -16,8 +16,9 @@ from decbayes.families import FullGaussian, Transitions
 from decbayes.merging import robust_merge
 from decbayes.merging.base.canonical import canonical_order
 from decbayes.merging.robust import _ballot, _copies, _likeness, votes
+from decbayes.merging.robust._allowances import mixture_losses
 from decbayes.merging.robust._ballot import Ballot, by_label, weighted_part
-from decbayes.merging.robust._slots import SlotWeights, elected, mixture_losses, starting_candidates, trust
+from decbayes.merging.robust._slots import SlotWeights, elected, starting_candidates, trust
 
 MEAN = db.models.GaussianMean(variance=2.0, prior_variance=1e6, dimension=1)
 MIXTURE = db.GaussianMixture(3, 1, variance=1.0, prior_variance=1e4, ascent=db.Ascent(restarts=0))
@@ -407,10 +408,11 @@ def test_strangers_that_are_far_off_go_if_that_saves_a_slot_or_half_a_vote(
         votes = np.ones(rest) + (more_votes / rest if rest < 5 else 0.0)
         apart = np.arange(5) < strangers
         sites = tuple(np.flatnonzero(~np.asarray(out))) if len(out) else tuple(range(5))
-        return SimpleNamespace(sites=sites, slots=4 - fewer_slots * (rest < 5), counted_votes=votes, strangers=apart)
+        slots, alike = 4 - fewer_slots * (rest < 5), lambda strangers: False
+        return SimpleNamespace(sites=sites, slots=slots, counted_votes=votes, strangers=apart, alike_but=alike)
 
     ballot = SimpleNamespace(
-        judging=judging, everybody=outcome, without=outcome, far_from=lambda rest: np.arange(5) < far
+        judging=judging, everybody=outcome, without=outcome, far_from=lambda rest, times: np.arange(5) < far
     )
     left_out = judging and strangers < 4 and (fewer_slots > 0 or more_votes > 0.5)
     expected = tuple(range(min(strangers, far) if left_out else 0, 5))

@@ -179,7 +179,11 @@ def dissent(alignment: Alignment, names: Sequence[str]) -> Iterator[Remark]:
         )
         named.update(site for remark in remarks for site in remark.sites)
     standings = standings_in(alignment)
-    apart = [site for site, standing in enumerate(standings) if standing.disagrees and site not in named]
+    apart = [
+        site
+        for site, standing in enumerate(standings)
+        if standing.disagrees and not standing.only_alone and site not in named
+    ]
     if apart:
         which = [f"{names[site]} ({standings[site].apart:.0%})" for site in apart]
         yield Remark(

@@ -32,6 +32,7 @@ from decbayes.merging.robust._slots import (
     SlotWeights,
     elected,
     nearest_slots,
+    tolerated_faults,
     weigh,
 )
 from decbayes.merging.robust.votes import Group
@@ -44,8 +45,9 @@ BETTER = 0.5
 FLAGGED = 0.1
 # A site that shares no more than this part of its evidence with others is a stranger.
 SHARED = 0.5
-# Strangers are left out only if they disagree with the others by this multiple of what is usual.
-STRANGE = 10.0
+# Strangers are left out only if they disagree with the others by this multiple of what is usual; if all others are
+# alike and share nothing with them, by this smaller one.
+STRANGE, UNUSUAL = 10.0, 1.5
 # Weight of the frequency of a component that no other site confirms.
 UNCONFIRMED = 0.05
 # Weights are rounded to this many digits, because the last bits of logarithms differ between processors.
@@ -94,7 +96,9 @@ class Ballot:
         if not self.judging or not strangers.any() or (~strangers).sum() < 2:
             return everybody
         without = self.without(strangers)
-        strange = strangers & self.far_from(without)
+        if everybody.alike_but(strangers) and self.far_from(without, UNUSUAL)[strangers].all():
+            return without
+        strange = strangers & self.far_from(without, STRANGE)
         if not strange.any():
             return everybody
         without = without if (strange == strangers).all() else self.without(strange)
@@ -113,11 +117,11 @@ class Ballot:
         rest = self.among(kept)
         return Outcome(rest, rest.weighed(), tuple(kept))
 
-    def far_from(self, rest: "Outcome") -> Sites:
-        """Sites that disagree with what the remaining sites found by far more than is usual."""
+    def far_from(self, rest: "Outcome", times: float) -> Sites:
+        """Sites that disagree with what the remaining sites found by this multiple of what is usual."""
         free = [(group, part) for group, part in zip(self.groups, rest.weighed, strict=True) if group.coupled]
         amounts = np.max([beside(group, part, np.array(rest.sites)) for group, part in free], axis=0)
-        return np.asarray(amounts > STRANGE * max(usual_among(amounts), MISFIT))
+        return np.asarray(amounts > times * max(usual_among(amounts), MISFIT))
 
     def weighed(self) -> tuple[SlotWeights, ...]:
         """Elect slots, and weigh each component in its slot."""
@@ -192,6 +196,16 @@ class Outcome:
         """Sites with most of their evidence in slots that the majority's party does not know."""
         free = [~main_party(part) for part in self.weighed if part.group.coupled is not None]
         return np.asarray(np.any(free, axis=0)) if free else np.zeros(len(self.sites), dtype=np.bool_)
+
+    def alike_but(self, strangers: Sites) -> bool:
+        """Whether these few sites share nothing with the others, who nearly all know the same components.
+
+        Sites that clearly disagree need not be told by that.
+        """
+        few = strangers.sum() <= tolerated_faults(len(strangers)) and not (self.against > FLAGGED)[strangers].all()
+        return bool(
+            few and all(part.shares_nothing(strangers) for part in self.weighed if part.group.coupled is not None)
+        )
 
     @cached_property
     def allowed(self) -> tuple[SlotWeights, ...]:
@@ -298,7 +312,7 @@ class Outcome:
         weighted = ballot.weighted(recentred_sites, self.weights, shares)
         posteriors, components = [weighted[site] for site in sites], None if ballot.spare else ballot.components
         options = components, ballot.solver, None, ballot.progress, self._least()
-        alignment, _ = aligned(posteriors, *options, centred=True, scattered=ballot.spare and self._scattered())
+        alignment, _ = aligned(posteriors, *options, centred=True, scattered=self._scattered())
         are_moved = any(now is not before for now, before in zip(recentred_sites, ballot.posteriors, strict=True))
         return replace(alignment, sent=[ballot.posteriors[site] for site in sites]) if are_moved else alignment
 
@@ -314,8 +328,11 @@ class Outcome:
 
         An empty slot takes points far from all others, as in a plain merge.
         """
-        fixed = [part for part in self.parts if any(factor.family.fixed_spread for factor in part.group.factors)]
-        return any((part.weights < 1.0)[np.isin(part.group.site, self.kept)].any() for part in fixed)
+        free = [part for part in self.parts if part.group.coupled is not None and self.ballot.spare]
+        fixed = [part for part in free if any(factor.family.fixed_spread for factor in part.group.factors)]
+        return self.ballot.posteriors[0].structure.resizable and any(
+            (part.weights < 1.0)[np.isin(part.group.site, self.kept)].any() for part in fixed
+        )
 
     @property
     def spare(self) -> int:
@@ -393,9 +410,15 @@ def lonely(part: SlotWeights) -> NDArray[np.bool_]:
 
 
 def mostly_confirmed(part: SlotWeights) -> Sites:
-    """Sites confirmed by others for the most part, where sites differ enough for one to find something alone."""
-    shared = of_sites(part.group, confirmed(part) & (part.weights > 0.5))
-    return np.asarray((shared > SHARED) & (part.chance(1.0) > UNLIKELY))
+    """Sites that found something alone, but no more components than others confirm, which are most of the rest.
+
+    Sites must differ enough for one to find something alone.
+    """
+    alone, shared = lonely(part), confirmed(part) & (part.weights > 0.5) & part.group.known
+    numbers = [np.bincount(part.group.site, found, part.group.sites) for found in (alone, shared)]
+    rest = 1.0 - of_sites(part.group, alone)
+    most = (of_sites(part.group, shared) > SHARED * rest) & (numbers[0] <= numbers[1])
+    return np.asarray(most & (part.chance(1.0) > UNLIKELY))
 
 
 def confirmed(part: SlotWeights) -> NDArray[np.bool_]:

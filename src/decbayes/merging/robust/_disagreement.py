@@ -14,12 +14,10 @@ from scipy.special import gammainccinv
 
 from decbayes.families import Array
 from decbayes.families.matrices import Indices
+from decbayes.merging.robust._allowances import allowing_joins, allowing_mixtures, allowing_parts
 from decbayes.merging.robust._likeness import GONE, LITTLE, chance, in_common, weights_of
 from decbayes.merging.robust._slots import (
     SlotWeights,
-    allowing_joins,
-    allowing_mixtures,
-    allowing_parts,
     tolerated_faults,
     without_doubtful_slots,
 )

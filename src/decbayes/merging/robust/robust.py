@@ -123,6 +123,11 @@ class Standing:
         return self.left_out or self.against > FLAGGED
 
     @property
+    def only_alone(self) -> bool:
+        """Whether all that disagrees is unknown to the others, who confirm the rest, so that the site counts."""
+        return 0.0 < self.against <= self.alone and self.counts > 0.0
+
+    @property
     def apart(self) -> float:
         """The share of its evidence that disagrees, or that no other site knows if it was left out for that."""
         return 1.0 if self.left_out else self.against
@@ -138,6 +143,8 @@ class Standing:
             return f"repeats {names[self.copy_of] if names else f'site {self.copy_of}'} and is not counted again"
         if self.left_out:
             return "was left out: most of what it found is unknown to most sites"
+        if self.is_out and self.agrees > 0.0 and self.alone >= self.against:
+            return f"is the only one to have found {self.against:.0%} of what it reports, and is left out"
         if self.is_out:
             return f"disagrees clearly with most sites in {self.against:.0%} of its evidence and is left out"
         if self.disagrees and self.alone < self.against:
