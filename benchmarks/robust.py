@@ -29,7 +29,8 @@ sites with eight newsgroups each ("unlike"), and "short" the first 12 words of e
 has mixed up its vocabulary. Then follow all runs together against the bars, with --markdown the table of the
 documentation, and JSON as the last line. With --keep, runs are kept in a file as they end, and those that are there are
 not made again. With --twins two truths are compared under which sites send the same posteriors (see `twins`). With
---misfit sites have data that the model does not describe (see `misfit`).
+--misfit sites have data that a mixture does not describe (see `misfit`); with --misfit --kinds regression, noise that a
+linear regression does not.
 """
 
 import argparse
@@ -45,7 +46,7 @@ from typing import Any
 import numpy as np
 from _attacked_news import News
 from _attacks import KINDS, deviation, scaled
-from _misfit import misfit
+from _misfit import misfit, misfit_of_regressions
 
 import decbayes as db
 from decbayes.posterior import Posterior
@@ -367,7 +368,8 @@ def main() -> None:
     if options.quick:
         options.seeds, options.kinds, options.faulty = 1, ["known"], [0, MOST]
     if options.twins or options.misfit:
-        (twins if options.twins else misfit)(range(options.first, options.first + options.seeds))
+        unfit = misfit_of_regressions if options.kinds == ["regression"] else misfit
+        (twins if options.twins else unfit)(range(options.first, options.first + options.seeds))
         return
     results: dict[tuple[str, str, int, str], list[Row]] = {}
     kept = Kept(options.keep)

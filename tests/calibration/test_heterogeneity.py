@@ -204,17 +204,20 @@ def test_coefficients_are_compared_as_a_meta_analysis_of_several_does(rng):
 
 
 def test_with_noise_of_unknown_size_coefficients_are_compared_by_an_exact_f_test(rng):
-    """Chow's test: one regression of all rows against one of each site's."""
+    """Chow's test: one regression of all rows against one of each site's; all have the same residual variance."""
     _, rows = regressions(rng, 0.3, count=6, size=7)
     model = db.LinearRegression(
         "y", columns={"x": "real", "z": "real", "y": "real"}, prior_variance=1e9, prior_degrees=1e-9, prior_noise=1.0
     )
-    (found,) = db.checking.heterogeneity(db.align([model.fit(part).posterior for part in rows])).values()
 
     def residuals(part):
         design = np.column_stack([np.ones(len(part)), part[:, :2]])
         return part[:, 2] - design @ np.linalg.lstsq(design, part[:, 2], rcond=None)[0]
 
+    for part in rows:
+        own = residuals(part)
+        part[:, 2] += own / np.linalg.norm(own) - own
+    (found,) = db.checking.heterogeneity(db.align([model.fit(part).posterior for part in rows])).values()
     within, left = sum(float((residuals(part) ** 2).sum()) for part in rows), residuals(np.concatenate(rows))
     statistic = (float((left**2).sum()) - within) / 15 / (within / 24)
     designs = [np.column_stack([np.ones(len(part)), part[:, :2]]) for part in rows]
@@ -224,6 +227,45 @@ def test_with_noise_of_unknown_size_coefficients_are_compared_by_an_exact_f_test
     joint = f_distribution(15, 24).sf(statistic)
     assert found.probability[0] == pytest.approx(of_either(joint, each), rel=1e-4)
     assert found.ratio[0] == pytest.approx(np.sqrt(statistic), rel=1e-4)
+
+
+def linear_sites(rng, sizes, deviations, moved=0.0):
+    """Sites of one linear regression with noise of their own; the first may have another slope, in its deviations."""
+    model, sent = db.LinearRegression("y", columns={"x": "real", "z": "real", "y": "real"}), []
+    for site, (size, deviation) in enumerate(zip(sizes, deviations, strict=True)):
+        x, z = rng.normal(size=(2, size))
+        slope = 0.3 + (moved * deviation / np.sqrt(size) if site == 0 else 0.0)
+        sent.append(
+            model.fit(np.column_stack([x, z, slope * x - 0.2 * z + deviation * rng.normal(size=size)])).posterior
+        )
+    return db.align(sent)
+
+
+def compared(alignment):
+    (found,) = db.checking.heterogeneity(alignment).values()
+    return found
+
+
+@pytest.mark.parametrize("sizes", [(100, 400, 400, 400), (400, 100, 100, 100)])
+def test_a_site_with_other_noise_makes_no_difference_and_hides_none(sizes, rng):
+    """One noise for all would make chance differences of a small noisy site clear, and hide all beside a large one."""
+    deviations = (2.0, 1.0, 1.0, 1.0)
+    false = [compared(linear_sites(rng, sizes, deviations)).differ(0) for _ in range(60)]
+    true = [compared(linear_sites(rng, sizes, deviations, moved=6.0)).differ(0) for _ in range(20)]
+    assert np.mean(false) < 0.2
+    assert np.mean(true) > 0.8
+
+
+def test_one_site_that_makes_the_whole_difference_is_named_and_sites_that_all_differ_are_not(rng):
+    named = [compared(linear_sites(rng, [200] * 5, [1.0] * 5, moved=10.0)).site for _ in range(20)]
+    assert named.count(0) > 14
+    assert {*named} <= {0, None}
+    found = [compared(linear_sites(rng, [200] * 5, [1.0] * 5)) for _ in range(20)]
+    assert [one.site for one in found] == [None] * 20
+    for between in (0.1, 0.2, 0.4):
+        worlds = [regressions(rng, between, slopes=between, count=5) for _ in range(20)]
+        alignments = [db.align([model.fit(part).posterior for part in rows]) for model, rows in worlds]
+        assert sum(compared(alignment).site is not None for alignment in alignments) < 4
 
 
 @pytest.mark.parametrize("kind", [db.LogisticRegression, db.PoissonRegression, db.NegativeBinomialRegression])

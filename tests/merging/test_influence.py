@@ -178,6 +178,61 @@ def test_a_site_that_was_left_out_disagrees_as_a_whole(monkeypatch):
     assert said.startswith("site 0 (100%) clearly disagrees")
 
 
+NOISES = {
+    "one site's is larger": lambda rng, site: rng.normal(size=400) * (1.5 if site == 0 else 1.0),
+    "one site's is smaller": lambda rng, site: rng.normal(size=400) * (0.5 if site == 0 else 1.0),
+    "tails are heavy": lambda rng, site: rng.lognormal(0.0, 1.0, size=400),
+}
+
+
+def with_noise(rng, noise, count=4, fault=lambda shard: shard):
+    """Sites of a linear regression with the same coefficients; the first site's data may have a fault."""
+    columns = {"x": db.columns.Gaussian(0.0, 1.0), "y": db.columns.Gaussian(3.0, 2.0)}
+    model, posteriors = db.LinearRegression("y", columns=columns), []
+    for site in range(count):
+        x = rng.normal(size=400)
+        shard = {"x": x, "y": 3.0 + x + noise(rng, site)}
+        posteriors.append(model.fit(fault(shard) if site == 0 else shard).posterior)
+    return posteriors
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_sites_of_a_regression_do_not_disagree_in_the_size_of_noise(noise, rng):
+    """With a factor of coefficients and noise together, nearly all of these 10 worlds had a site left out."""
+    worlds = [with_noise(rng, NOISES[noise]) for _ in range(10)]
+    assert not any(one.disagrees for world in worlds for one in db.merging.standings(world))
+    pairs = [db.merging.influence(db.align(world[:2])) for world in worlds]
+    assert not any(pair.disagreeing.any() for pair in pairs)
+    for world in worlds[:3]:
+        robust, plain = db.merging.robust_merge(world).posterior, db.merge(world)
+        apart = np.abs(robust.mean("coefficients") - plain.mean("coefficients")) / plain.deviation("coefficients")
+        assert apart.max() < 1.0
+
+
+WRONG = {
+    "a column is 10 times as large": lambda shard: shard | {"x": 10.0 * shard["x"]},
+    "the outcome is 2.5 times as large": lambda shard: shard | {"y": 2.5 * shard["y"]},
+    "the outcome is 10 times as large": lambda shard: shard | {"y": 10.0 * shard["y"]},
+    "the outcome is around zero in another unit": lambda shard: {"x": shard["x"], "y": 10.0 * (shard["y"] - 3.0) + 3.0},
+}
+
+
+@pytest.mark.parametrize("fault", WRONG)
+@pytest.mark.parametrize("noise", NOISES)
+def test_sites_of_a_regression_in_other_units_disagree_whatever_the_noise(noise, fault, rng):
+    for _ in range(3):
+        found = db.merging.standings(with_noise(rng, NOISES[noise], fault=WRONG[fault]))
+        assert [one.is_out for one in found] == [True, False, False, False]
+
+
+def test_noise_far_larger_than_that_of_others_is_another_unit(rng):
+    """Without any effect and around zero, nothing but the noise can show it."""
+    model = db.LinearRegression("y", columns={"x": db.columns.Gaussian(0.0, 1.0), "y": db.columns.Gaussian(0.0, 1.0)})
+    sizes = [10.0, *4 * [1.0]]
+    posteriors = [model.fit(size * rng.normal(size=(300, 2)) / [size, 1.0]).posterior for size in sizes]
+    assert [one.disagrees for one in db.merging.standings(posteriors)] == [True, *4 * [False]]
+
+
 def test_honest_sites_two_sites_rounds_and_robust_merges_have_no_such_remark():
     posteriors = columns_swapped(0)
     assert not names_of(db.merging.remarks(db.align(posteriors[1:])))

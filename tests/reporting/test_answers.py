@@ -309,6 +309,38 @@ def test_products_are_not_taken_for_comparisons(columns, terms, expected, rng):
     assert re.search(expected, answer(findings)[0]), answer(findings)[0]
 
 
+def test_one_site_without_which_sites_would_not_differ_is_named_and_terms_are_not_to_vary_for_it():
+    """Its slope is less than five deviations off, so that it does not clearly disagree."""
+    findings = findings_of([0.548, 0.5, 0.5, 0.5, 0.5], np.random.default_rng(11))
+    assert not findings.influence.disagreeing.any()
+    assert answer(findings)[2] == "Sites differ by more than chance in age; without site 0 they would not."
+    assert "because sites differ by more than chance or the model does not hold" in answer(findings)[1]
+    (said,) = [remark for remark in db.merging.remarks(findings.alignment) if remark.kind == "sites differ"]
+    assert ", but not without site 0:" in said.what
+    assert said.advice == "First check units, columns and coding at site 0."
+    findings = findings_of([0.45, 0.47, 0.5, 0.53, 0.55], np.random.default_rng(11))
+    assert answer(findings)[2] == "Sites differ by more than chance in age; no single site stands out."
+    (said,) = [remark for remark in db.merging.remarks(findings.alignment) if remark.kind == "sites differ"]
+    assert said.advice.startswith("Let them differ")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_where_the_model_lets_sites_differ_nobody_is_said_to_disagree_and_nothing_overlaps(seed):
+    rng, columns = np.random.default_rng(seed), {"age": db.columns.Gaussian(60.0, 10.0), "days": "real"}
+    model = db.LinearRegression("days", columns=columns, varying=("intercept",))
+    posteriors = []
+    for _ in range(6):
+        age = rng.normal(60.0, 10.0, 60)
+        days = rng.normal(0.0, 3.0) + 0.1 * (age - 60.0) + rng.normal(size=60)
+        posteriors.append(model.fit(np.column_stack([age, days])).posterior)
+    findings = Findings.by_name(db.align(posteriors), [f"site {number}" for number in range(6)])
+    _, sure, agree = answer(findings)
+    assert "overlap" not in sure
+    assert "sites differ" not in sure
+    assert agree == "No site stands out, and no difference between sites is clear; intercept may differ."
+    assert "clearly" not in " ".join(remark.what for remark in db.merging.remarks(findings.alignment))
+
+
 def test_no_table_says_that_sites_agree_in_an_intercept_where_the_test_says_that_they_differ(rng):
     """At age 0 all sites are uncertain, so I² would be 0; at the age of their persons it is far from it."""
     model = db.LogisticRegression("ill", columns={"age": db.columns.Gaussian(60.0, 12.0), "ill": "yes/no"})

@@ -54,7 +54,8 @@ def heterogeneity(
     Data are drawn from each site's fit and divided among the slots by one common posterior, so that overlapping
     components are divided alike everywhere. Sites of the same sizes are simulated from that posterior, fitted and
     compared in the same way; they differ by chance alone. Coefficients of regressions are compared as well: they have
-    no labels, and their key is a coupled set of their own.
+    no labels, and their key is a coupled set of their own. Those of linear regressions are compared as if the noise
+    were equally large at all sites, which need not be so.
 
     Posteriors of a round depend on each other. Coefficients are then compared by a score test; components have no
     p-values, because they differ less than those that sites fitted alone.
@@ -75,6 +76,7 @@ def heterogeneity(
     check_kind(Alignment, alignment=alignment)
     if worlds is not None:
         check_whole(2, worlds=worlds)
+    alignment = alignment.at_equal_noise()
     structure, compared = alignment.structure, {}
     for coupled in structure.symmetry:
         try:

@@ -10,6 +10,7 @@ from decbayes.base.display import Displayed, advice_on
 from decbayes.errors import StructureMismatch
 from decbayes.merging.base.coupled import coupled_problem, in_memory
 from decbayes.merging.base.division import Division
+from decbayes.merging.base.equal_noise import at_equal_noise
 from decbayes.merging.base.lineage import Lineage, follow, with_new_ids
 from decbayes.merging.base.problem import Decided, Optimality, Problem
 from decbayes.merging.base.products import (
@@ -174,6 +175,11 @@ class Alignment(Displayed):
             raise StructureMismatch("This model has no weights of components that one site could keep.")
         merged, own = self.merged(), self.in_slots(site).contribution
         return replace(merged, contribution={**merged.contribution, **{name: own[name] for name in weights}})
+
+    def at_equal_noise(self) -> "Alignment":
+        """The same alignment, of linear regressions with noise of one size at all sites, to compare coefficients."""
+        posteriors = at_equal_noise(self.posteriors)
+        return self if posteriors is self.posteriors else replace(self, posteriors=posteriors)
 
     def shared(self) -> Mapping[CoupledSet, Shared]:
         """The sites that support each slot, with how much evidence, and how far their versions differ."""

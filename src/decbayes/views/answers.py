@@ -143,7 +143,7 @@ def doubts(findings: Findings) -> Iterator[str]:
         stated = view.profiles(findings.merged) or view.frequencies(findings.merged)
         several = plural(view.noun, 2)
         missing = f"its intervals are too narrow where {several} overlap: half of them may miss there"
-        yield f"the result is approximate{f', and {missing}' if stated else ''}"
+        yield f"the result is approximate{f', and {missing}' if stated and findings.sets else ''}"
     else:
         yield "the intervals are calibrated"
     if narrow:
@@ -171,7 +171,7 @@ def why_narrow(findings: Findings) -> str:
         return too_narrow(findings.alignment.posteriors)
     repeated = any(remark.kind == COUNTED_TWICE for remark in findings.warnings)
     twice = "the same data seem to count more than once" if repeated else ""
-    return "sites differ by more than chance" if any(differences(findings)) else twice
+    return "sites differ by more than chance or the model does not hold" if any(differences(findings)) else twice
 
 
 def how_sites_agree(findings: Findings, about: About = NOTHING) -> str:
@@ -191,12 +191,15 @@ def how_sites_agree(findings: Findings, about: About = NOTHING) -> str:
         return f"{'; '.join(texts)}{more}."
     if differing:
         what = f"{held}sites differ by more than chance in {first_few(differing)}"
-        return f"{what[0].upper()}{what[1:]}; no single site stands out."
+        one = findings.view.decisive(findings.alignment)
+        which = "no single site stands out" if one is None else f"without {findings.names[one]} they would not"
+        return f"{what[0].upper()}{what[1:]}; {which}."
     if others := warned_differences(findings):
         return f"No site stands out, but {' and '.join(others)}."
     if findings.undecided:
         return "No site stands out; whether sites differ by more than chance was not tested."
-    return "No site stands out, and no difference between sites is clear."
+    allowed = f"; {first_few(sorted(findings.view.may_differ))} may differ" if findings.view.may_differ else ""
+    return f"No site stands out, and no difference between sites is clear{allowed}."
 
 
 def warned_differences(findings: Findings) -> list[str]:
@@ -211,9 +214,9 @@ def warned_differences(findings: Findings) -> list[str]:
 
 
 def differences(findings: Findings) -> Iterator[str]:
-    """The terms or components in which sites differ."""
+    """The terms or components in which sites differ although the model does not let them."""
     for term in findings.view.differences(findings.alignment):
-        if term.notable:
+        if term.notable and term.name not in findings.view.may_differ:
             yield term.name
     for coupled in findings.sets:
         heterogeneity = findings.heterogeneity.get(coupled)

@@ -1,6 +1,6 @@
 """Regressions as coefficients, and whether sites agree on them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import nan
 from shlex import quote
 from typing import Any, ClassVar
@@ -95,6 +95,14 @@ class CoefficientView(View):
         compared = len(alignment.posteriors) > 1 and not too_narrow(alignment.posteriors)
         return self._differences(heterogeneity_of(alignment)) if compared else ()
 
+    @property
+    def may_differ(self) -> Collection[str]:
+        return {self.model.table.design.labels[place] for place in self.model.table.places}
+
+    def decisive(self, alignment: Alignment) -> int | None:
+        known = len(alignment.posteriors) > 1 and not (self.may_differ or too_narrow(alignment.posteriors))
+        return heterogeneity_of(alignment).site if known else None
+
     def other_units(self, alignment: Alignment) -> Sequence[tuple[int, str, float]]:
         return other_units(self.model, alignment.sent or alignment.posteriors)
 
@@ -119,13 +127,13 @@ class CoefficientView(View):
                 "Compare the numbers. Convert them, or leave this file out: one such site decides the merged value.",
                 sites=(site,),
             )
-        if not self.model.varying:  # where sites may differ, nobody disagrees
+        if not self.may_differ:  # where sites may differ, nobody disagrees
             yield from super().advice(alignment, names)
         yield from self._one_broadcast(alignment)
         yield from self._few_to_vary(alignment)
         yield from self._of_one_site(alignment)
-        varying = {self.model.table.design.labels[place] for place in self.model.table.places}
-        notable = [term for term in self.differences(alignment) if term.notable and term.name not in varying]
+        differences = self.differences(alignment)
+        notable = [term for term in differences if term.notable and term.name not in self.may_differ]
         notable.sort(key=lambda term: -term.times)
         if not notable:
             yield from self._not_compared(alignment)
@@ -141,10 +149,15 @@ class CoefficientView(View):
             )
         if fixed and not units and len(alignment.posteriors) < FEWEST_TO_VARY:
             advice = "Report the sites one by one: they are too few to show how far sites differ."
+        one, alone = self.decisive(alignment), ""
+        if one is not None and not units:
+            where = names[one] if names else f"site {one}"
+            advice, alone = f"First check units, columns and coding at {where}.", f", but not without {where}"
         texts = ", ".join(f"{difference.name} ({difference.times:.1f} ×)" for difference in notable)
         yield Remark(
             "sites differ",
-            f"Sites differ by more than chance in {texts}: intervals, which assume equal coefficients, are too narrow.",
+            f"Sites differ by more than chance in {texts}{alone}: intervals, which assume equal coefficients, are too "
+            "narrow.",
             advice,
             f"p {heterogeneity_of(alignment).p_text(0)} if the sites were the same and the model held.",
         )

@@ -216,7 +216,10 @@ class Findings:
 
     @cached_property
     def influence(self) -> Influence:
-        return reading.influence(self.alignment)
+        """Where the model lets sites differ, nobody disagrees."""
+        found = reading.influence(self.alignment)
+        agreeing = np.zeros(found.log_bayes_factor.shape)
+        return replace(found, log_bayes_factor=agreeing, standings=()) if self.view.may_differ else found
 
     @cached_property
     def parties(self) -> Parties:

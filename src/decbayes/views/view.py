@@ -1,6 +1,6 @@
 """The base class of views, and views by name."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
@@ -236,6 +236,15 @@ class View:
     def differences(self, alignment: "Alignment") -> Sequence[Difference]:
         """Whether sites differ by more than chance, parameter by parameter."""
         return ()
+
+    @property
+    def may_differ(self) -> Collection[str]:
+        """The parameters that the model lets differ between sites, as `differences` names them."""
+        return ()
+
+    def decisive(self, alignment: "Alignment") -> int | None:
+        """The only site without which sites would not differ by more than chance; None if there is none."""
+        return None
 
     def other_units(self, alignment: "Alignment") -> Sequence[tuple[int, str, float]]:
         """Sites that seem to have a column in another unit, that column, and how many times as large its values are."""

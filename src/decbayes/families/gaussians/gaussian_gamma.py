@@ -147,6 +147,15 @@ class GaussianGamma(MeanAndPrecisionRows):
         _, _, shape, rate = self.columns(natural)
         return 2.0 * contribution[:, 0], -2.0 * contribution[:, 1] * shape / rate
 
+    def residuals(self, contribution: Array, natural: Array) -> tuple[Array, Array]:
+        """(K,) and (K,): the degrees of freedom and the sum of squares of residuals, if λ is the posterior of this
+        contribution alone; the prior's count as well."""
+        _, weight, shape, rate = self.columns(natural)
+        side = self.dimension(contribution.shape[1])
+        precision = -2.0 * symmetric(contribution[:, 2 + side :].reshape(-1, side, side))
+        used = np.trace(np.linalg.solve(weight, precision), axis1=1, axis2=2)
+        return 2.0 * shape - used, 2.0 * rate
+
     def apex(self, width: int) -> Array:
         return np.append(0.5 * self.dimension(width) - 1.0, np.zeros(width - 1))
 

@@ -52,6 +52,8 @@ LEAST_EVIDENCE = 5.0
 RARELY = 0.05
 # Smaller p-values of simulations are not distinguished.
 SMALLEST = 0.001
+# One site makes the difference if p is below CERTAIN, and without this site alone above ALIKE; of FEWEST sites or more.
+CERTAIN, ALIKE, FEWEST = 0.001, 0.1, 4
 # A coefficient should vary if it differs by at least this multiple of chance.
 NOTABLE = 1.5
 # Quantiles of a simulated variance over which p-values are averaged: more change them by less than a twentieth.
@@ -99,6 +101,10 @@ class Chance:
         nothing = np.full(slots, np.nan)
         return cls(nothing, nothing, nothing)
 
+    def of_fewer(self, share: Array) -> "Chance":
+        """For this share of the degrees of freedom, as if some sites were left out."""
+        return replace(self, shape=self.shape * share)
+
     def probability(self, relative: Array) -> Array:
         """The probability of at least this spread: that of an F, averaged over the variances that it may have."""
         times = np.maximum(relative, 0.0) / self.mean
@@ -134,6 +140,7 @@ class Heterogeneity:
         terms: coefficients of a regression that should be allowed to vary between sites, the most notable first.
         reason: why there is no p-value, if there is none.
         at_most: per slot, a bound that the probability hardly exceeds if more sites are simulated; None if none were.
+        site: the only site without which the coefficients of a regression would not differ; None if there is none.
 
     >>> times = {"mean": {"value": np.array([[1.1]])}}
     >>> alike = db.merging.Heterogeneity(np.array([1.1]), np.array([0.3]), {"mean": {"value": np.zeros((1, 1))}}, times)
@@ -148,6 +155,7 @@ class Heterogeneity:
     terms: tuple[int, ...] = ()
     reason: str = ""
     at_most: Array | None = None
+    site: int | None = None
 
     def differ(self, slot: int) -> bool:
         """Whether to report a difference, whatever more simulations would show: for equal sites, any slot is reported
@@ -263,6 +271,9 @@ class Coefficients(NamedTuple):
         freedom = known.sum(axis=0) - share.sum(axis=0)
         return Spread(statistic.sum(axis=0), np.where(freedom > LEAST_FREEDOM, freedom, 0.0))
 
+    def without_site(self, site: int) -> "Coefficients":
+        return Coefficients(np.delete(self.shifts, site, axis=0), np.delete(self.precisions, site, axis=0))
+
     def without(self, entry: int, between: float) -> "Coefficients":
         """The contributions to all other entries, with the sites' deviations in this one integrated out."""
         shifts, precisions = self
@@ -318,8 +329,9 @@ def of_coefficients(
     between, times = {factor: {quantity: entries.between}}, {factor: {quantity: entries.times}}
     ratio = np.sqrt(spread.relative / chances.joint.mean)
     first = Coefficients(known.shifts[:, :1], known.precisions[:, :1])
-    terms = to_let_differ(first, chances) if np.isfinite(chances.joint.mean[0]) else ()
-    found = Heterogeneity(ratio, chances.probability(spread, each), between, times, terms, reason)
+    tested = bool(np.isfinite(chances.joint.mean[0]))
+    terms, site = (to_let_differ(first, chances), decisive(first, chances)) if tested else ((), None)
+    found = Heterogeneity(ratio, chances.probability(spread, each), between, times, terms, reason, site=site)
     return replace(found, at_most=chances.at_most(spread, each)) if np.any(chances.joint.error) else found
 
 
@@ -336,6 +348,27 @@ def to_let_differ(known: Coefficients, chances: Chances) -> tuple[int, ...]:
         chosen.append(most)
         known = known.without(most, float(entries.between[0, most]))
     return tuple(chosen)
+
+
+def decisive(known: Coefficients, chances: Chances) -> int | None:
+    """The only site without which the others would not differ in the first row, if all together clearly do."""
+    (joint, _), each = known.compared(chances.joint.mean[:1]), known.each()
+    if len(known.shifts) < FEWEST or not chances.at_most(joint, each)[0] < CERTAIN:
+        return None
+    alike = [site for site in range(len(known.shifts)) if alike_without(known, chances, joint, each, site)]
+    return alike[0] if len(alike) == 1 else None
+
+
+def alike_without(known: Coefficients, chances: Chances, joint: Spread, each: Spread, site: int) -> bool:
+    rest = known.without_site(site)
+    (joint_rest, _), each_rest = rest.compared(chances.joint.mean[:1]), rest.each()
+    fewer = [
+        chance.of_fewer(
+            np.divide(left.freedom, before.freedom, out=np.ones(left.freedom.shape), where=left.freedom > 0.0)
+        )
+        for chance, left, before in zip(chances, (joint_rest, each_rest), (joint, each), strict=True)
+    ]
+    return bool(Chances(*fewer).probability(joint_rest, each_rest)[0] > ALIKE)
 
 
 def ranks(precisions: Array) -> NDArray[np.intp]:

@@ -140,6 +140,7 @@ def influence(alignment: Alignment) -> Influence:
     >>> db.merging.influence(db.align(sites)).disagreeing
     array([False, False, False, False,  True])
     """
+    judged, alignment = standings_in(alignment), alignment.at_equal_noise()
     groups, posteriors = groups_of(alignment.structure), range(len(alignment.posteriors))
     sites = map(alignment.in_slots, posteriors)  # one at a time, for memory
     evidence = np.array([np.concatenate([group_evidence(site, names) for names in groups]) for site in sites])
@@ -151,7 +152,7 @@ def influence(alignment: Alignment) -> Influence:
         factors = np.array([compared(alignment.in_slots(site), kept, groups, excluded[site]) for site in posteriors])
         worst = odd_ones(np.where(excluded, np.inf, factors), (evidence > 0.0) & ~excluded)
         if not worst.any() or not last:
-            return Influence(evidence, factors, standings_in(alignment))
+            return Influence(evidence, factors, judged)
         excluded |= worst
     raise AssertionError("the last pass returns")
 

@@ -12,6 +12,7 @@ from decbayes.families.matrices import Indices
 from decbayes.merging.aligning import aligned
 from decbayes.merging.alignment import Alignment
 from decbayes.merging.base.components import groups_of
+from decbayes.merging.base.equal_noise import at_equal_noise
 from decbayes.merging.base.problem import Number, OnMatch, Solver
 from decbayes.merging.base.products import weighted_rows
 from decbayes.merging.base.recentring import recentred
@@ -87,7 +88,12 @@ class Ballot:
     def _group(self, names: tuple[str, ...], coupled: CoupledSet | None) -> Group:
         rows = identity(len(self.posteriors[0].structure.prior[names[0]]))
         order = [rows if coupled is None else of_site[coupled] for of_site in self.sets]
-        return Group.of(self.posteriors, names, coupled, order, self.cap if self.judging else np.inf)
+        return Group.of(self.judged, names, coupled, order, self.cap if self.judging else np.inf)
+
+    @cached_property
+    def judged(self) -> Sequence[Posterior]:
+        """The posteriors as they are compared: sites with other noise do not disagree."""
+        return at_equal_noise(self.posteriors)
 
     def decided(self) -> "Outcome":
         """Which sites count, and for how much. Strangers are left out if they take slots from others or add slots."""
