@@ -9,10 +9,9 @@ from scipy.sparse import csr_array
 
 from decbayes.families import Array
 from decbayes.families.matrices import Indices, stored
-from decbayes.merging.base.common_words import column_sums
 from decbayes.merging.base.components import LEAST_EVIDENCE, group_evidence, groups_of
 from decbayes.merging.base.problem import Decided
-from decbayes.merging.base.subjects import Subjects
+from decbayes.merging.base.subjects import Subjects, column_sums
 from decbayes.merging.grouping.shared import LEAST_PER_PARAMETER, Shared
 from decbayes.posterior import Posterior
 from decbayes.remarks import CONSTANT, FEW_SLOTS, MOST_NAMED, OF_SITES, RULES, Remark, listed, ordered
