@@ -8,10 +8,10 @@ import pytest
 from scipy.sparse import csr_array
 from scipy.special import logsumexp
 
-from decbayes.merging.base.common_words import column_sums
 from decbayes.merging.base.compatibility import model_differences
 from decbayes.merging.base.division import Division, pruned, ratio
 from decbayes.merging.base.problem import best_permutation, forbid_undefined, worthwhile
+from decbayes.merging.base.subjects import column_sums
 from decbayes.merging.matching._symmetrized import log_permanents, reordered
 from decbayes.merging.matching.quadratic import Match, exchanges, off_diagonal
 from decbayes.merging.reading._margins import next_best_losses

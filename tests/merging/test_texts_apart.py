@@ -7,8 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import decbayes as db
-from decbayes.merging.base.common_words import CommonWords
-from decbayes.merging.base.subjects import gain_apart, indicator
+from decbayes.merging.base.subjects import CommonWords, gain_apart, indicator
 from decbayes.reporting._sites import participants_table
 from decbayes.views import Findings
 from decbayes.views.participants import About

@@ -1,7 +1,8 @@
 """Remarks on a merge. `benchmarks/remarks.py` measures how often each one is right."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -46,9 +47,9 @@ MANY = 0.2
 PIECES = 1.5
 # A site needs this many observations to find pieces of components; with fewer, "wide" fits are "auto" fits.
 ROWS_FOR_PIECES = 50
-# Texts share hardly any words if the affinity of their frequent words is smaller than STRANGERS, and no site is alone
-# with its topics if its affinity to another is KIN or more.
-STRANGERS, KIN = 0.25, 0.6
+# Texts share hardly any words if the affinity of their frequent words is smaller than STRANGERS; from KIN on they have
+# topics in common, whatever their slots.
+STRANGERS, KIN = 0.25, 0.65
 CODING = "Check that all sites use the same units, columns and coding."
 LANGUAGES = "Check that all sites prepare texts in the same way; texts on other subjects merge better by themselves."
 # What to do about slots that hold different components, by what decided their number.
@@ -275,15 +276,18 @@ def estranged_texts(subjects: Subjects) -> tuple[list[list[int]], dict[int, floa
 
     Counts divided among slots do not tell: rare words share their counts, and make all slots look common.
     """
-    groups, alone = estranged(subjects.evidence)
+    groups, alone = estranged(subjects.evidence, joined=partial(subjects.words.joined, least=KIN))
     near = {site: np.delete(subjects.words.affinities(site), site).max() for site in alone}
-    return subjects.words.joined(groups, KIN), {site: alone[site] for site in alone if near[site] < KIN}
+    return groups, {site: alone[site] for site in alone if near[site] < KIN}
 
 
-def estranged(evidence: Array, alike: Array | None = None) -> tuple[list[list[int]], dict[int, float]]:
+def estranged(
+    evidence: Array, alike: Array | None = None, joined: Callable[[list[list[int]]], list[list[int]]] = list
+) -> tuple[list[list[int]], dict[int, float]]:
     """Groups of sites that share no slot; if there is one group, sites with most of their evidence in their own slots.
 
     `alike` says how far evidence in one slot supports another; by default each slot only supports itself.
+    `joined` joins groups that have something in common for other reasons.
     """
     from scipy.sparse.csgraph import connected_components  # slow to import
 
@@ -294,8 +298,8 @@ def estranged(evidence: Array, alike: Array | None = None) -> tuple[list[list[in
     shares = evidence[filled] / evidence[filled].sum(axis=1, keepdims=True)
     supported = shares if alike is None else shares @ alike
     count, group = connected_components(csr_array(in_common(shares, supported) >= COMMON), directed=False)
-    groups = [filled[group == one].tolist() for one in range(count)]
-    if count > 1 or len(filled) < 3:
+    groups = joined([filled[group == one].tolist() for one in range(count)])
+    if len(groups) > 1 or len(filled) < 3:
         return groups, {}
     unshared = only_here(shares, supported)
     return groups, {int(filled[site]): float(unshared[site]) for site in np.flatnonzero(unshared > ALONE)}

@@ -15,10 +15,9 @@ from scipy.special import rel_entr, xlogy
 from decbayes.families import Array
 from decbayes.merging import Alignment
 from decbayes.merging.alignment import MOST_LOOKED_AT
-from decbayes.merging.base.common_words import CommonWords, word_affinity, word_counts
 from decbayes.merging.base.components import LEAST_EVIDENCE
 from decbayes.merging.base.coupled import in_memory
-from decbayes.merging.base.subjects import SUBJECT
+from decbayes.merging.base.subjects import SUBJECT, CommonWords, word_affinity, word_counts
 from decbayes.merging.placing import OF_ROUND
 from decbayes.models.topics.fit_remarks import LEAST, function_words, topics_of_few
 from decbayes.models.topics.quality import FACTOR, Quality

@@ -7,8 +7,8 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from decbayes.families import Array
-from decbayes.merging.base.common_words import column_sums
 from decbayes.merging.base.components import groups_of
+from decbayes.merging.base.subjects import column_sums
 from decbayes.posterior import Posterior
 from decbayes.remarks import COUNTED_TWICE, MOST_NAMED, Remark, listed
 
