@@ -13,13 +13,17 @@ NOISE = {
     "lognormal": lambda rng, shape: np.exp(rng.normal(size=shape)),
     "2 % outliers": lambda rng, shape: rng.normal(size=shape) * np.where(rng.random((shape[0], 1)) < 0.02, 20.0, 1.0),
 }
+KNOWN = "2 % outliers, known variance"
+NOISE[KNOWN] = NOISE["2 % outliers"]
 
 
 def measured(noise: str, seed: int) -> list[float]:
     """One world, with nobody faulty and with one site in units ten times smaller."""
     rng = np.random.default_rng([seed, *map(ord, noise)])
     sites, count, dimension = int(rng.integers(4, 10)), int(rng.choice([30, 100, 200])), int(rng.integers(1, 4))
-    model = db.GaussianMixture(CLUSTERS, dimension, covariance=str(rng.choice(["full", "diagonal"])))
+    given = {"covariance": str(rng.choice(["full", "diagonal"]))}
+    given = given if noise != KNOWN else {"variance": 1.0, "prior_variance": 100.0}
+    model = db.GaussianMixture(CLUSTERS, dimension, **given)
     places = 8.0 * rng.normal(size=(CLUSTERS, dimension))
 
     def drawn(number: int) -> np.ndarray:

@@ -9,7 +9,7 @@ from zoo import ZOO
 
 import decbayes as db
 from decbayes.merging.base.canonical import canonical_order
-from decbayes.merging.robust import _ballot, _copies, _large_sites, _slots
+from decbayes.merging.robust import _allowances, _ballot, _copies, _large_sites, _slots
 from decbayes.models.core.transforms import joined
 
 
@@ -76,7 +76,10 @@ def of_group(group):
         found[f"{name}, final"] = _ballot.with_allowances(reached).verdict
         found[f"{name}, credible"] = _slots.without_doubtful_slots(reached).verdict
         if group.coupled and not group.counted:
-            found[f"{name}, in parts"] = _slots.allowing_parts(reached).verdict, _slots.allowing_joins(reached).verdict
+            found[f"{name}, in parts"] = (
+                _allowances.allowing_parts(reached).verdict,
+                _allowances.allowing_joins(reached).verdict,
+            )
     return found
 
 

@@ -46,6 +46,8 @@ BETTER = 0.5
 FLAGGED = 0.1
 # A site that shares no more than this part of its evidence with others is a stranger.
 SHARED = 0.5
+# Others must confirm more than this part of a site's evidence for what it alone has found to count.
+LEAST = 0.25
 # Strangers are left out only if they disagree with the others by this multiple of what is usual; if all others are
 # alike and share nothing with them, by this smaller one.
 STRANGE, UNUSUAL = 10.0, 1.5
@@ -416,14 +418,14 @@ def lonely(part: SlotWeights) -> NDArray[np.bool_]:
 
 
 def mostly_confirmed(part: SlotWeights) -> Sites:
-    """Sites that found something alone, but no more components than others confirm, which are most of the rest.
+    """Sites that found no more components alone than others confirm; these are most of the rest, and enough of all.
 
     Sites must differ enough for one to find something alone.
     """
     alone, shared = lonely(part), confirmed(part) & (part.weights > 0.5) & part.group.known
     numbers = [np.bincount(part.group.site, found, part.group.sites) for found in (alone, shared)]
-    rest = 1.0 - of_sites(part.group, alone)
-    most = (of_sites(part.group, shared) > SHARED * rest) & (numbers[0] <= numbers[1])
+    enough = np.maximum(SHARED * (1.0 - of_sites(part.group, alone)), LEAST)
+    most = (of_sites(part.group, shared) > enough) & (numbers[0] <= numbers[1])
     return np.asarray(most & (part.chance(1.0) > UNLIKELY))
 
 
