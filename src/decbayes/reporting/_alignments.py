@@ -36,11 +36,13 @@ def matrix(findings: Findings, coupled: CoupledSet) -> Markup:
     if sites > MOST_ROWS or slots > MOST_COLUMNS:
         sizes = f"{sites:,} sites from top to bottom, by name, {findings.nouns(slots)} from left to right."
         return figure(picture(findings, coupled), f"{sizes} {SHADE}")
+    compared = findings.influence.comparisons
     return figure(
         matrix_table(findings, coupled),
         f"Numbers are the site's own (1+3 if two of its {plural(findings.view.noun, 2)} are one here, 5× if five). ",
         SHADE,
-        f" ? marks a close call. ≠ marks a {findings.view.noun} that the site disagrees about.",
+        " ? marks a close call.",
+        f" ≠ marks a {findings.view.noun} that the site disagrees about." if "log BF" in compared else "",
     )
 
 

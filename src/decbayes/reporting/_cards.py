@@ -190,6 +190,8 @@ def disagreements(findings: Findings) -> Markup | None:
     if not flagged or not findings.sets:
         return None
     rows = sorted((row for site in flagged[:MOST_QUOTED] for row in quotes(findings, site)), key=lambda row: row[0])
+    if not rows:  # unknown for topics
+        return None
     head = ("site", findings.view.noun, "chance of being the same", "at this site", "at all others")
     shown = table(head, [row[1:] for row in rows[:MOST_DISAGREEMENTS]])
     meaning = (
