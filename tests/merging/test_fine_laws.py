@@ -14,6 +14,7 @@ import decbayes as db
 from decbayes.errors import StructureMismatch
 from decbayes.merging import remarking
 from decbayes.merging.alignment import NOT_LOOKED_AT
+from decbayes.merging.base import copies
 from decbayes.merging.base.compatibility import difference
 from decbayes.merging.base.components import bases
 from decbayes.merging.base.problem import Factor, Problem
@@ -90,7 +91,7 @@ def test_a_site_is_alone_with_more_than_half_of_its_data_among_three_or_more(evi
 )
 def test_equal_sums_are_no_chance_from_twice_a_million_to_one(first, second, same):
     """A sum n of rounded numbers is another's by chance with probability about 1 / √(4πn)."""
-    assert remarking.same_totals(np.array(first), np.array(second)) is same
+    assert copies.same_totals(np.array(first), np.array(second)) is same
 
 
 @pytest.mark.parametrize("count", [20, 30, 800, 950])
@@ -98,7 +99,7 @@ def test_equal_sums_are_no_chance_from_twice_a_million_to_one(first, second, sam
 def test_equal_counts_are_no_chance_as_poisson_numbers_have_it(count, columns):
     coincide = (poisson.pmf(np.arange(5 * count), count) ** 2).sum()
     totals = np.full(columns, float(count))
-    assert remarking.same_totals(totals, totals) == (coincide**columns <= np.exp(-28.0))
+    assert copies.same_totals(totals, totals) == (coincide**columns <= np.exp(-28.0))
 
 
 def test_what_sites_carry_is_said_once_with_its_advice_and_reason():
@@ -112,9 +113,9 @@ def test_what_sites_carry_is_said_once_with_its_advice_and_reason():
 
 def test_only_neighbours_in_size_are_compared_for_the_same_data(rng):
     sites = [MIXTURE.fit(rng.normal(size=(30, 1)) * 3, rng=1).posterior for _ in range(4)]
-    (found,) = remarking.same_data([*sites, sites[2]], "ABCDE")
+    (found,) = copies.same_data([*sites, sites[2]], "ABCDE")
     assert "C, E" in found.what
-    assert not list(remarking.same_data(sites, "ABCD"))
+    assert not list(copies.same_data(sites, "ABCD"))
 
 
 @pytest.mark.parametrize(("apart", "same"), [(4e-10, True), (4e-9, False)])
@@ -125,7 +126,7 @@ def test_sums_of_large_sites_are_the_same_up_to_rounding(apart, same):
         db.Posterior(MIXTURE.structure, {name: times * part for name, part in site.contribution.items()})
         for times in (np.pi, np.pi * (1.0 + apart))
     ]
-    assert bool(list(remarking.same_data(sites, "AB"))) == same
+    assert bool(list(copies.same_data(sites, "AB"))) == same
 
 
 def test_shares_gain_what_they_explain_less_what_few_data_cost():

@@ -70,7 +70,7 @@ def unclear():
 
 def test_divided_pieces_blur_slots_less_than_whole_ones(unclear, monkeypatch):
     sites, rows, labels = unclear
-    monkeypatch.setattr(aligning, "worthwhile_slots", lambda problem, first: 8)
+    monkeypatch.setattr("decbayes.merging.grouping.pieces.worthwhile_slots", lambda problem, first: 8)
     rand, score = [], []
     for solver in (db.solvers.Grouping(passes=0), db.solvers.Grouping()):
         merged = db.merge(sites, components="auto", solver=solver)
@@ -174,7 +174,7 @@ def test_where_sites_have_half_as_many_more_pieces_slots_are_those_of_the_first_
     """The jump is at two slots, the first doubt at three."""
     from decbayes.merging.grouping import number
 
-    monkeypatch.setattr(aligning, "worthwhile_slots", lambda problem, first: first)
+    monkeypatch.setattr("decbayes.merging.grouping.pieces.worthwhile_slots", lambda problem, first: first)
     model = db.BernoulliMixture(pieces, COLUMNS, ascent=db.Ascent(restarts=0))
     sites = [model.fit(shard, rng=0).posterior for shard in shards[:3]]
     monkeypatch.setattr(number, "descend", lambda components, start: (2, True, True, 3))

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from decbayes.families import Array, GaussianGamma, dense
+from decbayes.families import Array, dense
 from decbayes.posterior import Posterior
 
 # Rows that the median variance counts for (k), and how many times the median deviation the noise may have (m).
@@ -24,8 +24,8 @@ def at_equal_noise(posteriors: Sequence[Posterior]) -> Sequence[Posterior]:
     """The posteriors with noise of the same size, if they are linear regressions; else as they are."""
     structure = posteriors[0].structure
     for name, family in structure.families.items() if not structure.symmetry else ():
-        if isinstance(family, GaussianGamma):
-            residuals = [family.residuals(dense(one.contribution[name]), one.natural[name]) for one in posteriors]
+        if (residuals_of := getattr(family, "residuals", None)) is not None:
+            residuals = [residuals_of(dense(one.contribution[name]), one.natural[name]) for one in posteriors]
             degrees, squares = (np.array(part) for part in zip(*residuals, strict=True))
             pairs = zip(posteriors, relative(degrees, squares), strict=True)
             posteriors = [divided(posterior, name, times) for posterior, times in pairs]

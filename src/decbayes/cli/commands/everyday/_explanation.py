@@ -34,7 +34,7 @@ MEANING = (
     "between sites: the standard deviation between sites that would explain the rest,\n"
     "in the units of the data"
 )
-ASSUMED = "p-value: if the sites were the same, {record}s independent and the model's shape right."
+ASSUMED = "p-value: if sites were the same, {record}s independent and the model right."
 SHORTEST_CAPTION = 16  # width of the last column on a narrow terminal
 
 
