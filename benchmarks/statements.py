@@ -4,7 +4,8 @@
 
 Each line is a statement in one setting, a rate, its standard error over data sets, their number, and seconds per set.
 `differ`: how often p < 0.05 for equal sites (it should be 5 %) and for sites that differ by half a deviation, how
-often a difference is stated, and whether the p-values are uniform (Kolmogorov and Smirnov). `worlds`: how often p <
+often a difference is stated, whether the p-values are uniform (Kolmogorov and Smirnov), and how often p < 0.05 in slots
+that all sites have found. `worlds`: how often p <
 0.05 for simulated worlds, each compared with the others, which share the same values. `pooled`: how often the sites of
 logistic regressions are said to differ with all rows in one place; `pooled clusters`: those of overlapping clusters.
 `matches`: the probability of a match minus the share of right matches, and how often matches that are at least 95 or
@@ -51,6 +52,7 @@ from decbayes.models.regressions.messages.doubts import of_values
 from decbayes.views import view_of
 
 DISPERSION = 1.5
+LEAST_HELD = 5.0
 CORNERS = np.array([[0.0, 0.0], [1.0, 0.0], [0.5, 0.87]])
 
 
@@ -274,19 +276,31 @@ def differ(options):
     for name, drawn in (SAME | DIFFERENT).items():
         if options.only not in name:
             continue
-        shares, stated, values, begun = [], [], [], time.time()
+        shares, stated, values, everywhere, begun = [], [], [], [], time.time()
         for seed in range(options.skip, options.skip + options.sets):
             alignment = aligned(drawn, seed, name)
-            (compared,) = db.checking.heterogeneity(alignment, worlds=options.worlds).values()
-            known = compared.probability[np.isfinite(compared.probability)]
+            ((coupled, compared),) = db.checking.heterogeneity(alignment, worlds=options.worlds).items()
+            finite = np.isfinite(compared.probability)
+            known = compared.probability[finite]
             if len(known):
                 values += known.tolist()
                 shares.append(float((known < 0.05).mean()))
                 stated.append(any(compared.differ(slot) for slot in range(len(compared.ratio))))
+            if (held := finite & held_everywhere(alignment, coupled)).any():
+                everywhere.append(float((compared.probability[held] < 0.05).mean()))
         uniform = {"uniform": round(float(kstest(values, "uniform").pvalue), 3)} if values else {}
         refused = {"stated": rate(stated)["rate"], "refused": options.sets - len(shares), **uniform}
         row = {"statement": "sites differ (p < 0.05)", "setting": name}
         yield {**row, **rate(shares), **timed(begun, options), **refused}
+        if everywhere:
+            yield {**row, "setting": f"{name}: slots that all sites hold", **rate(everywhere)}
+
+
+def held_everywhere(alignment, coupled):
+    """The slots of which each site's fit has found at least five points; for coefficients, which have none, no slot."""
+    if coupled not in alignment.structure.symmetry:
+        return False
+    return (alignment.shared()[coupled].evidence >= LEAST_HELD).all(axis=0)
 
 
 def worlds(options):

@@ -251,6 +251,14 @@ def test_declarations_that_make_no_sense(columns, message):
         Categorical("a", "a")
 
 
+@pytest.mark.parametrize("words", [("ja", "nein"), ("Oui", "Non"), ("SÍ", "NO"), ("sim", "não"), ("Ja", "Nej")])
+def test_yes_and_no_in_other_languages_count_as_those_in_english(words):
+    (column,) = columns_of({"died": [words[0], words[1], None, words[0]]}).values()
+    assert column == YesNo()
+    np.testing.assert_array_equal(column.coded(np.array([*words, None], dtype=object)), [1.0, 0.0, np.nan])
+    assert agree({"died": column}, columns_of({"died": [True, False]})) == {"died": YesNo()}
+
+
 def test_yes_no_may_be_spelled_as_the_command_is():
     rare = {"rare": ["1", "0", "0"]}
     assert columns_of(rare, {"rare": "yes-no"}) == columns_of(rare, {"rare": "yes/no"})

@@ -7,7 +7,9 @@ import pytest
 from tables_of_patients import write_table
 
 import decbayes as db
+from decbayes.columns import YesNo
 from decbayes.study import check
+from decbayes.study.agreed_list import column_differences
 
 RULES = db.disclosure.Rules()
 
@@ -27,6 +29,35 @@ def test_an_outcome_in_one_class_is_noticed():
     ((severity, text),) = said(model, table, "outcome")
     assert severity == "look"
     assert "all 60 rows are no" in text
+
+
+@pytest.mark.parametrize(("yes", "most"), [("", "dead"), ("alive", "dead"), ("dead", "alive"), ("", "alive")])
+def test_rare_outcomes_are_named_in_the_columns_own_words(yes, most):
+    died = [most] * 50 + ["alive" if most == "dead" else "dead"] * 10
+    table = {"age": np.arange(60.0), "died": died}
+    model = db.LogisticRegression.from_frame(table, "died ~ age", yes=yes)
+    assert said(model, table, "outcome") == [
+        ("look", f"10 of 60 rows are {died[-1]}: 5 per coefficient. Below 10, estimates lean on the prior")
+    ]
+    one_class = model.points({"age": table["age"], "died": [most] * 60})
+    (statement,) = (statement for statement in check(model, one_class) if statement.topic == "outcome")
+    assert f"all 60 rows are {most}:" in statement.text
+
+
+def test_events_per_coefficient_are_not_rounded_up_to_enough():
+    model, table = logistic(
+        [True] * 39 + [False] * 100, age=np.arange(139.0), bmi=np.arange(139.0) % 7, dose=np.ones(139)
+    )
+    assert "9 per coefficient. Below 10" in said(model, table, "outcome")[0][1]
+
+
+def test_sites_that_count_different_answers_as_yes_are_named_before_any_fit():
+    sites = {"north": YesNo("dead", "alive"), "south": YesNo()}
+    (difference,) = column_differences("died", sites)
+    assert "'dead' at north, 'yes' at south" in difference
+    with pytest.raises(db.errors.InvalidStructure, match=r"Column 'died': .*: dead, yes\..*--yes"):
+        db.columns.agree(*({"died": column} for column in sites.values()))
+    assert not column_differences("died", {"north": YesNo("dead", "alive"), "south": YesNo("dead", "unknown")})
 
 
 def test_separation_by_a_number_is_noticed_and_nothing_else_is():

@@ -10,8 +10,9 @@ from decbayes.errors import InvalidData
 Array = NDArray[np.float64]
 Raw = NDArray[Any]
 
-# Words for yes and no in files.
-TRUE, FALSE = {"1", "true", "yes"}, {"0", "false", "no"}
+# Words for yes and no in files, in the languages of many registries.
+TRUE = {"1", "true", "yes", "ja", "oui", "sí", "si", "sì", "sim", "tak", "kyllä"}
+FALSE = {"0", "false", "no", "nein", "nee", "nej", "nei", "non", "não", "nao", "nie", "ei"}
 # A real column with so few distinct values is more likely counts or categories.
 FEW_VALUES = 8
 

@@ -331,7 +331,10 @@ def agreed_column(name: str, columns: Sequence[Column]) -> Column:
             f"Column '{name}' is {' at one site and '.join(kinds)} at another; state one when the table is read: "
             f"--kinds {quote(f'{name}={kinds[0]}')}, for example."
         )
-    return type(columns[0]).agreed(columns)
+    try:
+        return type(columns[0]).agreed(columns)
+    except InvalidStructure as error:
+        raise InvalidStructure(f"Column '{name}': {error}") from None
 
 
 def plain(columns: Columns) -> list[list[Any]]:

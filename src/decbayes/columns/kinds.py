@@ -16,7 +16,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from decbayes.base.arguments import is_number
+from decbayes.base.arguments import is_number, some
 from decbayes.columns._rare import OTHER, RareCategories
 from decbayes.columns.cells import (
     FEW_VALUES,
@@ -197,6 +197,11 @@ class YesNo(Column):
         """What counts as yes, in the column's own words."""
         return self.categories[0] if self.categories else "yes"
 
+    @property
+    def answers(self) -> tuple[str, str]:
+        """What does not count as yes, and what does."""
+        return " or ".join(self.categories[1:]) or (f"not {self.yes}" if self.categories else "no"), self.yes
+
     def coded(self, values: Raw) -> Array:
         if self.categories:
             codes = Categorical(*self.categories).coded(values)
@@ -205,15 +210,14 @@ class YesNo(Column):
             coded = values.astype(np.float64)
         else:
             coded = np.array([yes_or_no(value) for value in values], dtype=np.float64)
-        refuse(~np.isnan(coded) & (coded != 0) & (coded != 1), "neither yes nor no (true, false, 1, 0)")
+        refuse(~np.isnan(coded) & (coded != 0) & (coded != 1), "neither yes nor no (yes, no, true, false, 1, 0)")
         return coded
 
     def unagreed(self, values: Raw) -> NDArray[np.bool_]:
         return Categorical(*self.categories).unagreed(values) if self.categories else super().unagreed(values)
 
     def decoded(self, numbers: Array) -> Raw:
-        several = len(self.categories) > 1
-        return named(numbers, (" or ".join(self.categories[1:]), self.yes) if several else (False, True))
+        return named(numbers, self.answers if len(self.categories) > 1 else (False, True))
 
     def details(self) -> list[Any]:
         return list(self.categories)
@@ -228,7 +232,8 @@ class YesNo(Column):
     @classmethod
     def agreed(cls, columns: Sequence["YesNo"]) -> "YesNo":
         if len({column.yes for column in columns}) > 1:
-            raise InvalidStructure("Sites count different categories as yes; name one for all.")
+            counted = some(list(dict.fromkeys(column.yes for column in columns)))
+            raise InvalidStructure(f"sites count different answers as yes: {counted}. Write them alike, or set --yes.")
         return cls(*dict.fromkeys(category for column in columns for category in column.categories))
 
     def pooled(
@@ -244,7 +249,7 @@ class YesNo(Column):
         if not too_few(having, least).any():
             return self, numbers, ""
         common = float(having[1, 0] > having[0, 0])
-        rare, other = ("no", "yes") if common else ("yes", "no")
+        rare, other = self.answers if common else self.answers[::-1]
         change = f"too few persons are '{rare}', and count as '{other}'"
         share = 0.0
         if not predictor:

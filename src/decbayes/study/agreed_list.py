@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from decbayes.columns import Column, agree, unlike
+from decbayes.columns import Column, YesNo, agree, unlike
 from decbayes.columns.kinds import Missing
 from decbayes.errors import InvalidData, InvalidProtocol, InvalidStructure
 from decbayes.inputs.word_lists import joined, read_vocabulary
@@ -104,6 +104,10 @@ def column_differences(name: str, columns: Mapping[str, Column | None]) -> list[
     if len(kinds) > 1:
         listed = ", ".join(f"{column.kind} at {site}" for site, column in present.items())
         return [f"Column '{name}' is {listed}: say which it is in the protocol (kinds = \"{name}=…\")"]
+    counted = {site: column.yes for site, column in present.items() if isinstance(column, YesNo)}
+    if len(set(counted.values())) > 1:
+        listed = ", ".join(f"'{yes}' at {site}" for site, yes in counted.items())
+        return [f"Column '{name}' counts {listed} as yes: write the answers alike, or set yes = \"…\" in the protocol"]
     shared = [set(filter(None, column.entries)) for column in present.values()]
     if len(shared) > 1 and all(shared) and not set.intersection(*shared):
         return [f"Column '{name}' has no category that all sites share: are they spelled alike?"]

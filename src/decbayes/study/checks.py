@@ -3,12 +3,13 @@
 The results are for the owner of the data only: they may quote categories, and stay at the site.
 """
 
+import math
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
-from decbayes.columns import OTHER, Column
+from decbayes.columns import OTHER, Column, YesNo
 from decbayes.columns.frames import coded
 from decbayes.disclosure.preparing import MADE_UP, prepared
 from decbayes.disclosure.rarities import Statement
@@ -95,7 +96,8 @@ def about_column(name: str, column: Column, values: Array, unit: str) -> Iterato
         )
         text = f"{column.kind}, {text}"
     elif column.flag:
-        text = f"{column.kind}: {int(known.sum()):,} yes, {int((known == 0).sum()):,} no"
+        no, yes = answers(column)
+        text = f"{column.kind}: {int(known.sum()):,} {yes}, {int((known == 0).sum()):,} {no}"
     else:
         low, middle, high = np.quantile(known, [0.05, 0.5, 0.95])
         text = f"{column.kind}: median {middle:.4g}, 90 % of values from {low:.4g} to {high:.4g} {unit}".rstrip()
@@ -124,22 +126,28 @@ def about_outcome(model: Model, data: Any) -> Iterator[Statement]:
     points = np.asarray(data)
     targets = points[:, table.target_place]
     if column.flag:
-        yield from about_events(model, targets)
+        yield from about_events(model, targets, answers(column))
         yield from about_separation(model, points, targets)
     elif column.kind == "count":
         yield from about_spread(model, data, targets)
 
 
-def about_events(model: Model, targets: Array) -> Iterator[Statement]:
+def answers(column: Column) -> tuple[str, str]:
+    """No and yes, in the column's own words."""
+    if isinstance(column, YesNo):
+        return column.answers
+    return (column.entries[0], column.entries[1]) if len(column.entries) == 2 else ("no", "yes")
+
+
+def about_events(model: Model, targets: Array, words: tuple[str, str]) -> Iterator[Statement]:
     rarer, count = min(targets.sum(), len(targets) - targets.sum()), len(targets)
-    name = "yes" if targets.sum() <= count / 2 else "no"
+    name, other = reversed(words) if targets.sum() <= count / 2 else words
     if rarer == 0:
-        only = "no" if name == "yes" else "yes"
-        text = f"all {count:,} rows are {only}: alone, these data say little. They still count in the merge"
+        text = f"all {count:,} rows are {other}: alone, these data say little. They still count in the merge"
         yield Statement("outcome", text, "look")
         return
     per_coefficient = rarer / max(model.terms_to_learn, 1)
-    text = f"{rarer:,.0f} of {count:,} rows are {name}: {per_coefficient:.0f} per coefficient"
+    text = f"{rarer:,.0f} of {count:,} rows are {name}: {math.floor(per_coefficient)} per coefficient"
     few = per_coefficient < FEW_EVENTS
     yield Statement(
         "outcome",
@@ -158,7 +166,7 @@ def about_separation(model: Model, points: Array, targets: Array) -> Iterator[St
         column, values = columns[name], points[:, list(columns).index(name)]
         levels = [entry for entry in column.entries if entry]
         if levels or column.flag:
-            names = levels or ["no", "yes"]
+            names = levels or answers(column)
             alone = [names[place] for place in range(len(names)) if constant(targets[values == place])]
             if alone:
                 text = f"within {', '.join(alone)} all outcomes are the same (separation): the prior decides there"
