@@ -353,6 +353,15 @@ def test_predicted_survival_is_that_of_the_model(run, trial):
     assert [float(row["mean"]) for row in rows_of(trial / "curves.csv")] == pytest.approx(curves["mean"].ravel())
 
 
+def test_survival_long_after_the_last_cut_is_said_to_be_extrapolated(run, trial):
+    run(f"fit survival-regression a.csv {SURVIVAL} -o a.posterior")
+    last = db.SurvivalRegression.from_structure(db.load(trial / "a.posterior").structure).cuts[-1]
+    person = "predict a.posterior age=50 sex=m --times"
+    assert "extrapolations" not in run(f"{person} {last}")[2]
+    said = " ".join(run(f"{person} {last},{20 * last}")[2].split())
+    assert f"Times up to {20 * last:g}: the hazard is assumed constant after the last cut, {last:g}," in said
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

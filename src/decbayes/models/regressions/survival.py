@@ -212,7 +212,8 @@ class SurvivalRegression(Regression):
     ) -> dict[str, Array]:
         """(N, times): the probability of no event until each time, with `low` and `high`, for each row of `data`.
 
-        `times` default to the cuts. Intervals are those of log H, H the cumulative hazard, by the delta method.
+        `times` default to the cuts. Intervals are those of log H, H the cumulative hazard, by the delta method. The
+        hazard is assumed constant after the last cut: times after the end of follow-up are extrapolations.
 
         >>> model = db.SurvivalRegression("dead", columns={"dead": "yes/no", "t": "real", "old": "yes/no"}, time="t")
         >>> prior = db.Posterior.of_prior(model.structure)

@@ -58,8 +58,9 @@ def predict(
     if bool(person) == (data is not None):
         raise WrongArgument("Describe persons, as in age=60 sex=f, or name a table of them with --data.")
     people = persons(model, person or []) if data is None else columns_of(model, data)
-    rows = [*predictions(model, read, people, parse_times(times), level)]
-    for text in (*far_values(model, people), *means_outside(model, rows)):
+    at_times = parse_times(times)
+    rows = [*predictions(model, read, people, at_times, level)]
+    for text in (*far_values(model, people), *means_outside(model, rows), *late_times(model, at_times or ())):
         messages().print(plain(text))
     if write is not None:
         first = [name for name in rows[0] if name not in NUMBERS]
@@ -119,6 +120,16 @@ def far_values(model: Regression, people: Mapping[str, Sequence[Any]]) -> Iterat
                 f"Column '{name}': {far:,} of {len(numbers):,} values {'is' if far == 1 else 'are'} far from those of "
                 f"the sites (agreed centre {zero:g}, scale {unit:g}). Is the unit right? Predictions extrapolate there."
             )
+
+
+def late_times(model: Regression, times: Sequence[float]) -> Iterator[str]:
+    """Whether survival is predicted for times long after the last cut."""
+    if isinstance(model, SurvivalRegression) and max(times, default=0.0) > model.horizon:
+        last = f"the last cut, {model.cuts[-1]:g}" if model.cuts else "0, as the model has no cuts"
+        yield (
+            f"Times up to {max(times):g}: the hazard is assumed constant after {last}, and posteriors do not say how "
+            "long persons were followed. Later than that, curves and their intervals are extrapolations."
+        )
 
 
 def means_outside(model: Regression, rows: Sequence[Row]) -> Iterator[str]:
