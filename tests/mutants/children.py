@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 
 INTERRUPTIONS = (signal.SIGINT, signal.SIGTERM)
 
@@ -31,7 +32,6 @@ def forked(action: Callable[[], object]) -> int:
         silence = os.open(os.devnull, os.O_WRONLY)
         os.dup2(silence, 1)
         os.dup2(silence, 2)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, INTERRUPTIONS)
         action()
         status = 0
     finally:
@@ -44,7 +44,6 @@ def _speaking(action: Callable[[], object]) -> int:
         return child
     status = 1
     try:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, INTERRUPTIONS)
         action()
         status = 0
     finally:
@@ -53,29 +52,43 @@ def _speaking(action: Callable[[], object]) -> int:
 
 
 def in_parallel(actions: Sequence[Callable[[], object]], *, silent: bool = False) -> None:
-    """Each in a child of its own. Silent ones run tests, which may catch interruptions: they are killed."""
-    heed_signals()  # whoever has taken them meanwhile
-    signal.pthread_sigmask(signal.SIG_BLOCK, INTERRUPTIONS)  # until all children are known, so that none is forgotten
-    children = [(forked if silent else _speaking)(action) for action in actions]
-    try:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, INTERRUPTIONS)
-        ended = [_status(child) for child in children]
-    except KeyboardInterrupt:
-        for child in children:
+    """Each in a child of its own. Silent ones run tests, which may catch interruptions: they are killed.
+
+    An interruption is noted, and looked at once all children are known. As an exception it could come between a fork
+    and the note of its child: blocking signals does not prevent that, since another thread may take them.
+    """
+    interrupted: list[int] = []
+    for number in INTERRUPTIONS:
+        signal.signal(number, lambda number, frame: interrupted.append(number))
+
+    def heeding(action: Callable[[], object]) -> None:
+        heed_signals()
+        if interrupted:
+            raise KeyboardInterrupt
+        action()
+
+    children = [(forked if silent else _speaking)(partial(heeding, action)) for action in actions]
+    ended = []
+    for child in children:
+        while not interrupted and (status := _status(child)) is None:
+            time.sleep(0.1)
+        if interrupted:
+            break
+        ended.append(status)
+    heed_signals()
+    if interrupted:
+        for child in children[len(ended) :]:
             with suppress(ProcessLookupError):
                 if silent:
                     os.killpg(child, signal.SIGKILL)
                 else:
                     os.kill(child, signal.SIGTERM)
-        raise
+        raise KeyboardInterrupt
     if any(ended):
         raise RuntimeError(f"a child has ended with {ended}")
 
 
-def _status(child: int) -> int:
-    """Of a child that has ended; looking for it now and then, since a signal that another thread takes wakes nobody."""
-    while True:
-        found, status = os.waitpid(child, os.WNOHANG)
-        if found:
-            return os.waitstatus_to_exitcode(status)
-        time.sleep(0.1)
+def _status(child: int) -> int | None:
+    """Of a child, once it has ended."""
+    found, status = os.waitpid(child, os.WNOHANG)
+    return os.waitstatus_to_exitcode(status) if found else None

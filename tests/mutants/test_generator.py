@@ -5,7 +5,9 @@ import os
 import select
 import signal
 import sys
+import threading
 import time
+import warnings
 from collections import defaultdict
 
 import numpy as np
@@ -253,7 +255,8 @@ def test_an_equivalent_stays_known_when_locals_are_renamed_unless_it_could_be_tw
 def test_an_interruption_ends_all_children_also_those_that_catch_it(silent):
     """Started in the background, where interruptions are ignored. The pipe ends once nobody holds it.
 
-    Short naps: a library may start a thread in each child, and a signal that it takes does not wake a sleeper.
+    Another thread may take the signal, also between a fork and the note of its child. A sleeper does not wake then, so
+    naps are short.
     """
     reading, writing = os.pipe()
 
@@ -269,6 +272,10 @@ def test_an_interruption_ends_all_children_also_those_that_catch_it(silent):
     def tool():
         os.close(reading)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+        warnings.simplefilter("ignore")  # that a process with threads forks
+        fork = os.fork
+        os.fork = lambda: (fork(), time.sleep(0.1))[0]
         in_parallel([test, test], silent=silent)
 
     child = forked(tool)
