@@ -58,5 +58,5 @@ def widened(contribution: Array, places: NDArray[np.intp], further: Array, side:
     (shift,), (precision,) = level.reduced
     if len(noise):
         known = float(np.trace(level.spread[0] @ level.precision[0][np.ix_(places, places)]))
-        noise = noise + [-0.5 * known, level.square]
+        noise = noise + np.array([-0.5 * known, level.square])
     return np.concatenate([noise, shift, -0.5 * precision.ravel()])[None]
