@@ -370,3 +370,43 @@ def test_calibrated_deviations_between_sites_are_as_uncertain_as_exact_integrati
     assert np.log(plain["high"] / plain["low"]) < 0.85 * np.log(high / low)
     assert found["low"] == pytest.approx(low, rel=0.1)
     assert found["high"] == pytest.approx(high, rel=0.1)
+
+
+class TestSitesAreComparedWithoutWhatVaries:
+    def shards(self, rng, fault=1.0):
+        """Eight sites of 200 rows with intercepts of their own; the last one's effect of age is that times `fault`."""
+        frame = clinics(rng, sites=8, rows=200, between=2.0)
+        last = frame["clinic"] == "clinic 7"
+        frame.loc[last, "pressure"] += (fault - 1.0) * 0.05 * (frame.loc[last, "age"] - 50)
+        model = regression(db.LinearRegression, frame, "age + (1 | clinic)")
+        return model, shards_of(frame)
+
+    def test_the_rest_is_that_of_least_squares_with_an_intercept_per_site(self, rng):
+        model, shards = self.shards(rng)
+        posteriors = [model.fit(shard).posterior for shard in shards]
+        for shard, posterior in zip(shards, model.compared(posteriors), strict=True):
+            x, y = (shard[name] - shard[name].mean() for name in ("age", "pressure"))
+            x, y = x / model.columns["age"].zero_and_unit[1], y / model.target_units[0]
+            count, squares, *shift = posterior.contribution["coefficients"][0][:4]
+            precision = -2.0 * posterior.contribution["coefficients"][0][4:].reshape(2, 2)
+            # What is left about the slope once the intercept is integrated out, too.
+            along = precision[0, 1] / precision[0, 0]
+            assert precision[1, 1] - along * precision[0, 1] == pytest.approx(x @ x, rel=1e-6)
+            assert shift[1] - along * shift[0] == pytest.approx(x @ y, rel=1e-6)
+            assert -2.0 * squares - shift[0] ** 2 / precision[0, 0] == pytest.approx(y @ y, rel=1e-6)
+            assert 2.0 * count == pytest.approx(len(x) - 1, abs=0.1)
+
+    def test_a_robust_merge_leaves_nobody_out_whose_intercept_is_another(self, rng):
+        model, shards = self.shards(rng)
+        posteriors = [model.fit(shard).posterior for shard in shards]
+        assert not any(standing.disagrees for standing in db.merging.standings(posteriors))
+        assert not db.merging.influence(db.align(posteriors)).disagreeing.any()
+
+    def test_a_site_is_named_whose_other_effects_differ(self, rng):
+        model, shards = self.shards(rng, fault=-1.0)
+        posteriors = [model.fit(shard).posterior for shard in shards]
+        with pytest.warns(MergeWarning, match="site 7"):
+            merged = db.merge(posteriors)
+        (named,) = (remark.sites for remark in merged.remarks if remark.kind == "site disagrees")
+        assert named == (7,)
+        assert db.merging.influence(db.align(posteriors)).disagreeing.tolist() == 7 * [False] + [True]

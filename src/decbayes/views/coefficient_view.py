@@ -127,8 +127,7 @@ class CoefficientView(View):
                 "Compare the numbers. Convert them, or leave this file out: one such site decides the merged value.",
                 sites=(site,),
             )
-        if not self.may_differ:  # where sites may differ, nobody disagrees
-            yield from super().advice(alignment, names)
+        yield from super().advice(alignment, names)
         yield from self._one_broadcast(alignment)
         yield from self._few_to_vary(alignment)
         yield from self._of_one_site(alignment)

@@ -216,10 +216,7 @@ class Findings:
 
     @cached_property
     def influence(self) -> Influence:
-        """Where the model lets sites differ, nobody disagrees."""
-        found = reading.influence(self.alignment)
-        agreeing = np.zeros(found.log_bayes_factor.shape)
-        return replace(found, log_bayes_factor=agreeing, standings=()) if self.view.may_differ else found
+        return reading.influence(self.alignment)
 
     @cached_property
     def parties(self) -> Parties:

@@ -1,4 +1,5 @@
-"""Moves first broadcasts to their common centre before they are added; `Model.recentred` knows how.
+"""Moves first broadcasts to their common centre before they are added; `Model.recentred` knows how. `Model.compared`
+knows in what sites may differ before they are compared.
 
 Every kind of merge calls this, so that all give the same posterior, except secure sums, whose terms nobody sees.
 """
@@ -11,11 +12,22 @@ import numpy as np
 from decbayes.errors import StructureMismatch
 from decbayes.merging.base.canonical import canonical_order
 from decbayes.merging.base.coupled import as_sequence
+from decbayes.merging.base.equal_noise import at_equal_noise
 from decbayes.posterior import Posterior
 
 
 def recentred(posteriors: Sequence[Posterior]) -> Sequence[Posterior]:
-    """The posteriors as they are to be added, with the same bits in any order; most stay unchanged.
+    """The posteriors as they are to be added, with the same bits in any order; most stay unchanged."""
+    return by_model(posteriors, "recentred")
+
+
+def compared(posteriors: Sequence[Posterior]) -> Sequence[Posterior]:
+    """The posteriors as they are to be compared: regressions may let terms vary, and linear ones have other noise."""
+    return at_equal_noise(by_model(posteriors, "compared"))
+
+
+def by_model(posteriors: Sequence[Posterior], method: str) -> Sequence[Posterior]:
+    """What a method of the model makes of all posteriors, with the same bits in any order.
 
     Only models without components to align are asked, by name. Posteriors that the model cannot compute with stay
     unchanged: the merge then decides whether their sum is a posterior, and whom to blame if not.
@@ -28,7 +40,7 @@ def recentred(posteriors: Sequence[Posterior]) -> Sequence[Posterior]:
         model = import_module("decbayes.models.core.registry").model_for(given[0].structure)
         ordered = [given[site] for site in order]
         with np.errstate(all="ignore"):
-            moved = model.recentred(ordered)
+            moved = getattr(model, method)(ordered)
     except (StructureMismatch, np.linalg.LinAlgError, ArithmeticError):
         return given
     if all(now is before for now, before in zip(moved, ordered, strict=True)):

@@ -1,7 +1,7 @@
 """Each site's influence on a merge, and its disagreement with all others: reported only, nothing is excluded."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from decbayes.families import Array, dense
 from decbayes.merging.alignment import Alignment
 from decbayes.merging.base.components import group_evidence, groups_of, log_bayes_factors
+from decbayes.merging.base.recentring import compared as as_compared
 from decbayes.merging.remarking import are_budgets, separate, site_names, subjects_of, unlike_texts
 from decbayes.posterior import Posterior
 from decbayes.remarks import DISSENT, Remark, about_sites, listed, warnings_in
@@ -140,7 +141,7 @@ def influence(alignment: Alignment) -> Influence:
     >>> db.merging.influence(db.align(sites)).disagreeing
     array([False, False, False, False,  True])
     """
-    judged, alignment = standings_in(alignment), alignment.at_equal_noise()
+    judged, alignment = standings_in(alignment), replace(alignment, posteriors=as_compared(alignment.posteriors))
     groups, posteriors = groups_of(alignment.structure), range(len(alignment.posteriors))
     sites = map(alignment.in_slots, posteriors)  # one at a time, for memory
     evidence = np.array([np.concatenate([group_evidence(site, names) for names in groups]) for site in sites])

@@ -12,10 +12,9 @@ from decbayes.families.matrices import Indices
 from decbayes.merging.aligning import aligned
 from decbayes.merging.alignment import Alignment
 from decbayes.merging.base.components import groups_of
-from decbayes.merging.base.equal_noise import at_equal_noise
 from decbayes.merging.base.problem import Number, OnMatch, Solver
 from decbayes.merging.base.products import weighted_rows
-from decbayes.merging.base.recentring import recentred
+from decbayes.merging.base.recentring import compared, recentred
 from decbayes.merging.grouping.grouping import Grouping
 from decbayes.merging.robust._disagreement import (
     MISFIT,
@@ -94,8 +93,8 @@ class Ballot:
 
     @cached_property
     def judged(self) -> Sequence[Posterior]:
-        """The posteriors as they are compared: sites with other noise do not disagree."""
-        return at_equal_noise(self.posteriors)
+        """The posteriors as they are compared: sites do not disagree by other noise, or in terms that vary."""
+        return compared(self.posteriors)
 
     def decided(self) -> "Outcome":
         """Which sites count, and for how much. Strangers are left out if they take slots from others or add slots."""

@@ -95,6 +95,10 @@ class Model(Settings):
         """Evaluate first broadcasts where all of them together are, as far as they determine their values there."""
         return list(posteriors)
 
+    def compared(self, posteriors: Sequence[Posterior]) -> list[Posterior]:
+        """The posteriors without that in which the model lets sites differ, to see which of them disagree."""
+        return list(posteriors)
+
     def sums(self, data: Any, *, least: int, persons: Persons = EACH) -> Mapping[str, Column]:
         """Sums over a site's rows for its list of columns, by name: cells of at least `least` persons."""
         return {}

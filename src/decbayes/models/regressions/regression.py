@@ -25,6 +25,7 @@ from decbayes.models.regressions.messages.doubts import FEW_EVENTS
 from decbayes.models.regressions.messages.first_broadcasts import FirstBroadcasts
 from decbayes.models.regressions.robust_errors import RobustErrors
 from decbayes.models.regressions.varying.climb import FACTOR, Climb, Problem
+from decbayes.models.regressions.varying.compared import as_compared
 from decbayes.models.regressions.varying.half_cauchy import HalfCauchy
 from decbayes.models.regressions.varying.site_deviations import SiteDeviations
 from decbayes.models.regressions.varying.site_effects import groups_of, rows_by
@@ -126,6 +127,9 @@ class Regression(RegressionSettings):
         1.0
         """
         return self._broadcasts.recentred(posteriors)
+
+    def compared(self, posteriors: Sequence[Posterior]) -> list[Posterior]:
+        return as_compared(self, posteriors)
 
     def forecast(self, posteriors: Sequence[Posterior]) -> Array | None:
         """(D,): the approximate distance of a merge of first broadcasts from one fit of all rows, in posterior
