@@ -604,6 +604,20 @@ def test_components_of_a_large_site_count_as_long_as_each_moves_the_others_by_ab
     assert 90.0 / 3000.0 < shares.min() < 0.7 * shares.max()
 
 
+def test_a_large_site_that_counts_is_put_into_the_slots_of_the_others():
+    """Its frequencies count for less than its components, whose slots must not depend on that."""
+    rng = np.random.default_rng(0)
+    mixing, sizes = 0.3 * rng.normal(size=(30, 30)) / np.sqrt(30), (400, 60, 40, 40)
+    shards = [(np.exp(rng.normal(size=(size, 30)) @ mixing) - 1.0) / 0.6 for size in sizes]
+    model = db.GaussianMixture(2, 30, covariance="full", ascent=db.Ascent(restarts=0))
+    sites = fitted(model, shards, rng)
+    merged = robust_merge(sites)
+    assert merged.sites[0].counts > 0.99
+    assert "nothing shared" not in [remark.kind for remark in merged.remarks()]
+    held_out = np.concatenate(shards)
+    assert model.score(merged.posterior, held_out) > model.score(plain(sites), held_out) - 0.05
+
+
 def test_a_large_site_that_counts_in_part_is_said_before_all_sites_that_are_left_out(rng):
     """Three of eleven sites are left out. Most data are at a site that counts in part."""
     shards = [points(rng)[0] for _ in range(11)]

@@ -66,6 +66,7 @@ class Alignment(Displayed):
             each other ("predictions"), or "rounds" for posteriors refined in common slots.
         sent: the posteriors as they were sent, if `posteriors` are first broadcasts of a regression, moved to their
             common centre; else empty.
+        compared: the posteriors as they were aligned, if a robust merge counts less of their frequencies; else empty.
         rounds: the number of rounds that the posteriors took together; 0 if none, or unknown.
         counted: what a robust merge counts: "all" sites, only "some" of them, or some only "in part".
 
@@ -91,6 +92,7 @@ class Alignment(Displayed):
     reason: str = field(default="", repr=False)
     decided: Decided = field(default="given", repr=False)
     sent: Sequence[Posterior] = field(default=(), repr=False)
+    compared: Sequence[Posterior] = field(default=(), repr=False)
     rounds: int = field(default=0, repr=False)
     counted: Counted = field(default="all", repr=False)
 
@@ -208,7 +210,7 @@ class Alignment(Displayed):
 
     def problem(self, coupled: CoupledSet) -> Problem:
         """The solver's problem for one coupled set, with the sites' labels."""
-        return coupled_problem(self.posteriors, coupled, self.structure)
+        return coupled_problem(self.compared or self.posteriors, coupled, self.structure)
 
 
 def remarks(alignment: Alignment, names: Sequence[str] | None = None) -> tuple[Remark, ...]:

@@ -308,7 +308,8 @@ class Outcome:
     def alignment(self) -> Alignment:
         """The alignment of the sites that count, with weighted components.
 
-        Frequencies of components use capped evidence, since nobody can check them.
+        Frequencies of components use capped evidence, since nobody can check them. Components are put into slots with
+        as much evidence as they count with: otherwise slots would hardly see those of a large site.
         """
         ballot = self.ballot
         shares = self._counted([part.group.scale[part.group.site] for part in self.parts], UNCONFIRMED)
@@ -316,10 +317,13 @@ class Outcome:
         # Recentre only sites that count: a lie among the messages would distort the others.
         moved = dict(zip(sites, recentred([ballot.posteriors[site] for site in sites]), strict=True))
         recentred_sites = [moved.get(site, posterior) for site, posterior in enumerate(ballot.posteriors)]
-        weighted = ballot.weighted(recentred_sites, self.weights, shares)
-        posteriors, components = [weighted[site] for site in sites], None if ballot.spare else ballot.components
-        options = components, ballot.solver, None, ballot.progress, self._least()
+        weighted = ballot.weighted(recentred_sites, self.weights, self.weights)
+        posteriors = [weighted[site] for site in sites]
+        options = None if ballot.spare else ballot.components, ballot.solver, None, ballot.progress, self._least()
         alignment, _ = aligned(posteriors, *options, centred=True, scattered=self._scattered())
+        if not all(map(np.array_equal, self.weights, shares)):
+            weighted = ballot.weighted(recentred_sites, self.weights, shares)
+            alignment = replace(alignment, posteriors=[weighted[site] for site in sites], compared=posteriors)
         are_moved = any(now is not before for now, before in zip(recentred_sites, ballot.posteriors, strict=True))
         return replace(alignment, sent=[ballot.posteriors[site] for site in sites]) if are_moved else alignment
 
