@@ -26,7 +26,7 @@ LEFT_OUT = "…"
 # Fingerprints, which depend on last bits; and what rests on simulations, which are brief in tests.
 DIGEST = re.compile(r"\b(?=[a-f]*\d)[0-9a-f]{8,}\b")
 SIMULATED = re.compile(
-    r"\(≥?\d+%\)|simulated sites|expected to be wrong|^ +\d +[\d.]+ +(?:about|below) [\d.]+ +\w+ \d+ +-?[\d.]+$"
+    r"\(≥?\d+%\)|simulated sites|expected to be wrong|^ +\d +[\d.]+ +(?:about|below) [\d.]+ +\w+ [\d.]+ +-?[\d.]+$"
 )
 SUBSTITUTION = re.compile(r"\$\(decbayes ([^)]*)\)")
 PORT = "7447"

@@ -120,7 +120,7 @@ def test_nothing_is_released_on_a_damaged_ledger(run, draft, tmp_path):
 def test_merge_takes_drafts_with_a_remark_and_refuses_them_where_rules_ask_for_approval(run, draft, tmp_path):
     status, _, errors = run("merge a.posterior -o m.posterior")
     assert status == 0
-    assert "1 of 1 files are drafts" in errors
+    assert "Drafts, not released yet: 1 of 1 file." in errors
     assert run("merge a.posterior a.posterior -o two.posterior --duplicates allow")[0] == 0
     assert "drafts" not in run("report two.posterior -o two.html")[2], "a merge is none"
     (tmp_path / "rules.toml").write_text("approval = true\n")

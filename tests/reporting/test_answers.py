@@ -12,13 +12,14 @@ from scipy.integrate import trapezoid
 from scipy.stats import halfcauchy, norm
 
 import decbayes as db
-from decbayes.reporting.drawing import Scale
+from decbayes.reporting.drawing import Line, Scale, intervals
 from decbayes.reporting.paper_tables import paper_table
 from decbayes.reporting.reports import page
 from decbayes.views import Findings
 from decbayes.views.answers import answer
 from decbayes.views.participants import About, Participant, gains
 from decbayes.views.site_spread import pool_sites
+from decbayes.views.values import Interval, interval_text
 
 COLUMNS = {"age": db.columns.Gaussian(60.0, 10.0), "ward": db.columns.Categorical("bone", "heart")}
 WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
@@ -356,3 +357,47 @@ def test_no_table_says_that_sites_agree_in_an_intercept_where_the_test_says_that
     shown = dict(re.findall(r'<th scope="row">(age|intercept)</th>(.*?)</tr>', table, flags=re.S))
     assert re.findall(r">([^<>]+)</td>", shown["intercept"])[-2:] == ["–", "–"]
     assert re.findall(r">([^<>]+)</td>", shown["age"])[-2].endswith("%")
+
+
+def test_a_table_of_clusters_names_columns_and_has_intervals(rng):
+    """Of a share, too; a column that hardly varies keeps the digits of its interval."""
+    model = db.GaussianMixture(2, 2, covariance="diagonal", prior_mean=(37.0, 0.0), columns=("temperature", "weight"))
+    shards = [rng.normal([37.0, 0.0], [0.02, 1.0], (60, 2)) + [0.0, 9.0] * rng.integers(2, size=(60, 1)) for _ in "ab"]
+    findings = Findings.by_name(db.align([model.fit(shard, rng=rng).posterior for shard in shards]), ["a", "b"])
+    table = paper_table(findings, About(units={"weight": "kg"}))
+    assert [row[0] for row in table.rows] == ["share", "temperature", "weight (kg)"]
+    for row in table.rows:
+        mean, low, high = (float(x) for x in re.findall(r"-?[\d.]+", row[1].replace("−", "-")))
+        assert low < mean < high, row
+    assert "mean-field, not calibrated" in table.meaning
+
+
+def test_a_table_for_a_paper_does_not_call_intervals_exact_where_sites_differ(rng):
+    columns = {"age": db.columns.Gaussian(50.0, 10.0), "stay": "real"}
+    model = db.LinearRegression("stay", columns=columns)
+    shards = [np.column_stack([age := rng.normal(50, 10, 80), age + 20 * k + rng.normal(size=80)]) for k in range(5)]
+    findings = Findings.by_name(db.align([model.fit(shard).posterior for shard in shards]), [*"abcde"])
+    table = paper_table(findings, About())
+    assert "exact if the model held; they are too narrow, because sites differ" in table.meaning
+    assert "probably too narrow" in table.head[1]
+    assert "are exact" not in page(findings.alignment)
+
+
+def test_a_ratio_is_never_rounded_to_zero():
+    assert interval_text(Interval(26.0, 0.25, 2685.0), "times as high") == "26 times as high (0.25 to 2,700)"
+    assert interval_text(Interval(1.1, 0.53, 2.2)) == "1.1 (0.5 to 2.2)"
+    assert interval_text(Interval(0.0, -0.94, 0.9)) == "0.0 (−0.9 to 0.9)"
+
+
+def test_numbers_below_an_axis_have_room():
+    """Long ones are written at every second line."""
+    rows = [Line("a", Interval(25_000.0, 24_000.0, 26_000.0)), Line("b", Interval(70_000.0, 69_000.0, 71_000.0))]
+    drawn = intervals(rows, name="income")
+    places = [float(x) for x in re.findall(r'class="tick" x="([\d.]+)"', drawn)]
+    assert len(places) > 1
+    assert min(np.diff(places)) >= 7 * len("30,000")
+    assert drawn.count('class="grid"') > len(places)
+
+
+def test_commands_in_sentences_are_shown_as_code(rng):
+    assert "`" not in re.sub("<style>.*?</style>", "", page(findings_of([0.5, 0.5], rng).alignment), flags=re.S)

@@ -185,7 +185,7 @@ def test_what_was_found_has_columns_units_and_intervals_and_no_jargon(name, monk
     read = re.sub(r"<title>.*?</title>|<[^>]+>", " ", seen, flags=re.S)
     assert not (found := JARGON.search(read)), read[found.start() - 80 : found.end() + 80]
     assert ("have no interval" in sentences[1]) == (name in WITHOUT_INTERVALS_OF_SHARES)
-    advised = re.search("`decbayes study calibrate` at each site", text)
+    advised = re.search("<code>decbayes study calibrate</code> at each site", text)
     assert bool(advised) == (MEAN_FIELD in findings.merged.uncertainty and name != "LatentDirichletAllocation")
     assert ("until sites calibrate them" in sentences[1]) == (name == "HiddenMarkov")
     paper = paper_table(findings, About())

@@ -53,14 +53,21 @@ def test_like_topics_are_near_each_other():
 def test_circles_make_room_for_each_others_names_and_stay_on_the_map(rng):
     radii = np.array([46.0, 40.0, 40.0, 20.0, 7.0, 7.0])
     centres = np.array([[60.0, 60.0], [60.0, 60.0], [70.0, 60.0], [65.0, 60.0], [400.0, 300.0], [400.0, 300.0]])
-    moved = move_apart(centres, radii)
+    moved = move_apart(centres, radii, np.full(len(radii), 20.0))
     far = np.linalg.norm(moved[:, None] - moved, axis=2) + np.eye(6) * 1e9
     assert (far >= 0.75 * (radii[:, None] + radii)).all()
     assert (moved >= radii[:, None]).all()
-    alone = move_apart(np.array([[100.0, 100.0], [300.0, 300.0]]), np.array([40.0, 40.0]))
+    alone = move_apart(np.array([[100.0, 100.0], [300.0, 300.0]]), np.array([40.0, 40.0]), np.full(2, 20.0))
     np.testing.assert_allclose(alone, [[100.0, 100.0], [300.0, 300.0]], atol=0.1)
 
 
 def test_no_two_topics_are_marked_with_the_same_word():
     names = ["game, team, player", "game, hockey, pit", "team, game, car", "", "game, team, hockey"]
     assert one_word_each(names) == ["game", "hockey", "team", "", "game"]
+
+
+def test_long_names_do_not_cover_each_other():
+    centres = np.array([[60.0, 60.0], [95.0, 62.0], [5.0, 200.0]])
+    x, y = move_apart(centres, np.full(3, 20.0), np.full(3, 34.0)).T
+    assert abs(x[0] - x[1]) >= 68.0 or abs(y[0] - y[1]) >= 14.5
+    assert x.min() >= 34.0, "no name leaves the drawing"

@@ -253,7 +253,7 @@ def test_intervals_are_said_to_be_too_narrow_where_components_overlap(as_shipped
     model = db.LatentClasses(2, columns=columns)
     shards = [rng.normal(np.resize([[-3.0], [3.0]], (60, 1)), size=(60, 2)) for _ in range(3)]
     findings = Findings(db.align([model.fit(shard, rng=rng).posterior for shard in shards]), ("a", "b", "c"))
-    assert "where classes overlap: half of them may miss there" in str(answer(findings))
+    assert "where classes overlap: half of them may miss the truth there" in str(answer(findings))
     assert "where classes overlap: half of the 90% intervals may miss the truth there" in intervals_text(findings)
 
 

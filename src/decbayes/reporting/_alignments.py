@@ -9,7 +9,7 @@ from decbayes.families import Array
 from decbayes.merging import Alignment, Tree, reading, tree
 from decbayes.merging.base.canonical import canonical_order
 from decbayes.merging.reading import DISAGREES
-from decbayes.reporting.drawing import COLOURS, Scale, svg
+from decbayes.reporting.drawing import COLOURS, DIGIT, Scale, svg
 from decbayes.reporting.markup import Markup, concat, coordinate, figure, image, left_out, note, table, tag
 from decbayes.structure import CoupledSet
 from decbayes.views import Findings
@@ -21,7 +21,7 @@ MOST_ROWS, MOST_COLUMNS, MOST_CLOSE = 60, 40, 40
 BLUE = (0x1B, 0x6C, 0xA8)
 SHADES = 10
 MOST_LEAVES = 600
-LEFT, WIDTH, HEIGHT, FEET = 60.0, 900.0, 300.0, 34.0
+LEFT, WIDTH, HEIGHT, FEET = 60.0, 900.0, 312.0, 46.0
 SHADE = "Darker blue: a larger share of the site's own data."
 
 
@@ -181,11 +181,13 @@ def slots_of(alignment: Alignment) -> Array:
 
 def slot_marks(slots: Array, leaves: list[int], across: Scale) -> list[Markup]:
     """A line below each run of leaves that share a slot, with the slot's number."""
-    marks, start, y = [], 0, HEIGHT - FEET + 10.0
+    marks, start, y, text_end = [], 0, HEIGHT - FEET + 10.0, 0.0
     for slot, run in groupby(slots[leaves].tolist()):
         end = start + len(list(run))
         left, right = across(10.0 * start + 1.5), across(10.0 * end - 1.5)
         marks.append(tag("line", class_="run", x1=left, x2=right, y1=y, y2=y))
-        marks.append(tag("text", slot, class_="tick", x=(left + right) / 2, y=y + 15.0))
-        start = end
+        middle, half = (left + right) / 2, DIGIT * (len(str(slot)) + 1) / 2
+        lower = middle - half < text_end  # it would cover the number before
+        marks.append(tag("text", slot, class_="tick", x=middle, y=y + (27.0 if lower else 15.0)))
+        start, text_end = end, text_end if lower else middle + half
     return marks

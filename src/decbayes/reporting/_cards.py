@@ -108,7 +108,7 @@ def supporters(findings: Findings, coupled: CoupledSet, slot: int) -> Markup:
         (findings.names[site], number(round(shared.evidence[site, slot])), *([sure.text(site, slot)] * known))
         for site in support[:MOST_SUPPORTERS]
     ]
-    shown = table(("site", f"{findings.view.counted}s", *(["correct with probability"] * known)), rows, right=(1, 2))
+    shown = table(("site", f"{findings.view.counted}s", *(["probability"] * known)), rows, right=(1, 2))
     more = left_out(len(support) - len(rows), "site", " with less evidence")
     sums_differ = divided(findings.amounts(coupled), shared.evidence.sum(axis=0))
     return tag("details", tag("summary", "Sites that have it"), shown, more, note(DIVIDED) if sums_differ else None)

@@ -234,7 +234,7 @@ def transitions(findings: Findings, matrix: Matrix) -> Markup | None:
     body = [tag("tr", tag("th", k, scope="row"), map(move, row)) for k, row in enumerate(matrix.values)]
     table = figure(tag("table", tag("thead", head), tag("tbody", body), class_="matrix"), matrix.caption)
     drawing = transition_diagram(matrix.values, findings.titles(findings.sets[0]))
-    text = "Each circle is a state, with the average length of a visit. Arrows: where visits go when they end."
+    text = "Circles: states, with the average length of a visit. Arrows: where visits go when they end (5% or more)."
     return concat([figure(drawing, text) if drawing else None, table])
 
 

@@ -11,11 +11,12 @@ from decbayes.reporting.markup import Markup, coordinate, tag
 from decbayes.views.class_view import duration
 from decbayes.views.values import number
 
-MOST_STATES = 8
-LEAST_SHOWN = 0.02  # rarer moves are not drawn
+MOST_STATES = 6  # of more, arrows and shares cover each other
+LEAST_SHOWN = 0.05  # rarer moves are not drawn
 SIZE, RADIUS, CIRCLE = 440.0, 160.0, 36.0
 LABEL = (28.0, 12.0)  # width and height of a share, in pixels
 THICKEST = 9.0
+ALONG = 0.3  # where on its arrow a share is: in the middle, those of crossing arrows would cover each other
 
 
 def transition_diagram(probabilities: Array, titles: Sequence[str]) -> Markup | None:
@@ -52,11 +53,12 @@ def moves_at_end(probabilities: Array) -> Array:
 
 def state(number_of: int, place: tuple[float, float], steps: float, title: str) -> list[Markup]:
     x, y = place
+    length = f"{steps:.1f}" if steps < 100.0 else number(round(steps))
     return [
         tag("circle", tag("title", f"{title}: {number(steps)} steps per visit"), cx=x, cy=y, r=CIRCLE,
             class_=f"state c{number_of % COLOURS}"),
         tag("text", number_of, class_="mark", x=x, y=y - 2.0),
-        tag("text", f"{steps:.1f} steps", class_="tick", x=x, y=y + 14.0),
+        tag("text", f"{length} steps", class_="tick", x=x, y=y + 14.0),
     ]  # fmt: skip
 
 
@@ -75,8 +77,9 @@ def arrow(start: tuple[float, float], end: tuple[float, float], share: float) ->
     corners = [last, *((base[0] + sign * 0.5 * side[0], base[1] + sign * 0.5 * side[1]) for sign in (1, -1))]
     curve = f"M{pair(first)}Q{pair(middle)} {pair(base)}"
     # Next to the line: half of the text's width and height, as far as they point away from it.
-    out = 0.5 * bend + 0.5 * width + 7.0 + abs(across[0]) * 0.5 * LABEL[0] + abs(across[1]) * 0.5 * LABEL[1]
-    label = ((x1 + x2) / 2 + out * across[0], (y1 + y2) / 2 + out * across[1])
+    bent = 2 * ALONG * (1 - ALONG) * bend
+    out = bent + 0.5 * width + 7.0 + abs(across[0]) * 0.5 * LABEL[0] + abs(across[1]) * 0.5 * LABEL[1]
+    label = (x1 + ALONG * (x2 - x1) + out * across[0], y1 + ALONG * (y2 - y1) + out * across[1])
     meaning = tag("title", f"{share:.0%} of visits end this way")
     return [
         tag("path", meaning, d=curve, class_="move", stroke_width=f"{width:.1f}"),

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import ceil, exp, floor, log, log10
 
 import numpy as np
@@ -12,6 +13,7 @@ from decbayes.views.values import Interval, number, range_text
 
 COLOURS = 8  # classes c0 to c7 of the page's style
 ROW, AXIS = 18.0, 22.0  # heights in pixels
+DIGIT = 7.0  # its width
 FEWEST_TICKS, MOST_FACTORS = 3, 6
 LARGEST_LOG = 300.0
 
@@ -75,6 +77,13 @@ class Line:
         return f"{self.label}: {write(self.value.mean)} ({range_text(self.value, write)})"
 
 
+def readable(ticks: Sequence[float], scale: Scale, write: Callable[[float], str]) -> Sequence[float]:
+    """Every tick, every second one and so on, so that their texts have room beside each other."""
+    room = min((scale(right) - scale(left) for left, right in pairwise(ticks)), default=1.0)
+    longest = DIGIT * (1 + max((len(write(tick)) for tick in ticks), default=0))
+    return ticks[:: max(1, ceil(longest / room))]
+
+
 def as_factor(value: float) -> str:
     """A logarithm as its factor."""
     return number(exp(min(value, LARGEST_LOG)))
@@ -104,7 +113,10 @@ def intervals(
         drawn.append(tag("line", class_="zero", x1=scale(null), x2=scale(null), y1=0, y2=bottom))
     for place, row in enumerate(rows):
         drawn.append(interval(row, scale, ROW * (place + 0.5), gutter, write))
-    drawn += [tag("text", write(tick), class_="tick", x=scale(tick), y=bottom + 14.0) for tick in ticks]
+    drawn += [
+        tag("text", write(tick), class_="tick", x=scale(tick), y=bottom + 14.0)
+        for tick in readable(ticks, scale, write)
+    ]
     if axis:
         drawn.append(tag("text", axis, class_="tick name", x=(gutter + width) / 2, y=bottom + 30.0))
     return svg(drawn, width, bottom + AXIS + (16.0 if axis else 0.0), name)

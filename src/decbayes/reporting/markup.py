@@ -112,8 +112,15 @@ def side(right: bool) -> str | None:
     return "n" if right else None
 
 
+def prose(text: str) -> Markup:
+    """A sentence; what it quotes in backticks is code."""
+    pieces = text.split("`")
+    odd = len(pieces) % 2 == 0
+    return concat(text if odd else [tag("code", piece) if place % 2 else piece for place, piece in enumerate(pieces)])
+
+
 def note(text: str) -> Markup:
-    return tag("p", text, class_="note")
+    return tag("p", prose(text), class_="note")
 
 
 def figure(drawing: Markup, *caption: Any) -> Markup:

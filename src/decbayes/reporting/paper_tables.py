@@ -3,7 +3,7 @@
 import csv
 import io
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -14,8 +14,9 @@ from decbayes.remarks import too_narrow
 from decbayes.reporting._forests import compared_places, effect_places, pooling, site_estimates
 from decbayes.reporting.markup import Markup, concat, note, table
 from decbayes.views import Findings, Interval, Profile, Shares, Words
+from decbayes.views.answers import interval_words
 from decbayes.views.participants import About
-from decbayes.views.values import count_of, interval_text, number, range_text
+from decbayes.views.values import count_of, interval_text, number, percent, range_text
 
 LEVEL = 0.95
 """Papers usually state 95 % intervals."""
@@ -80,9 +81,9 @@ def paper_table(findings: Findings, about: About) -> PaperTable:
         return effects_table(findings, about, title)
     parts = [*findings.view.parts(findings.merged, level=LEVEL)] if findings.sets else []
     shown = [slot for slot in findings.visible if slot < len(parts)]
-    names = findings.titles(findings.sets[0]) if findings.sets else []
-    if shown and all(isinstance(parts[slot], Profile) for slot in shown):
-        return profile_table(about, title, {names[slot]: parts[slot] for slot in shown})
+    profiles = [*findings.view.profiles(findings.merged, level=LEVEL)] if findings.sets else []
+    if shown and len(profiles) == len(parts):
+        return profile_table(findings, about, title, {slot: profiles[slot] for slot in shown})
     return components_table(findings, title, parts, shown)
 
 
@@ -98,7 +99,7 @@ def effects_table(findings: Findings, about: About, title: str) -> PaperTable:
     places = effect_places(coefficients) if ratios else range(len(coefficients))
     sites, shown, kind = site_estimates(findings), ratios or coefficients, findings.view.ratio or "coefficient"
     compared = sites and not too_narrow(findings.alignment.posteriors)
-    intervals = findings.view.uncertainty(merged, findings.alignment.posteriors)
+    intervals = interval_words(findings)
     narrow = "" if intervals == merged.uncertainty else ", probably too narrow"
     head = ("term", f"{kind} ({LEVEL:.0%} interval{narrow})", *(("I²",) if compared else ()))
     rows = []
@@ -112,12 +113,12 @@ def effects_table(findings: Findings, about: About, title: str) -> PaperTable:
     return PaperTable(title, head, tuple(rows), text)
 
 
-def profile_table(about: About, title: str, parts: dict[str, Any]) -> PaperTable:
+def profile_table(findings: Findings, about: About, title: str, parts: Mapping[int, Profile]) -> PaperTable:
     """Columns of the data as rows, components as columns."""
-    first: Profile = next(iter(parts.values()))
-    weights = [part.weight for part in parts.values()]
+    first, names = next(iter(parts.values())), findings.titles(findings.sets[0])
+    shares = findings.view.frequencies(findings.merged, level=LEVEL)
     rows = (
-        [("share", *(f"{weight:.0%}" for weight in weights))] if all(weight is not None for weight in weights) else []
+        [("share", *(f"{percent(shares[k].mean)} ({range_text(shares[k], percent)})" for k in parts))] if shares else []
     )
     for name, value in first.columns.items():
         entries: Sequence[str] = [*value.of] if isinstance(value, Shares) else [""]
@@ -128,14 +129,15 @@ def profile_table(about: About, title: str, parts: dict[str, Any]) -> PaperTable
             )
             for entry in entries
         ]
-    return PaperTable(title, ("", *parts), tuple(rows), f"Means or shares with {LEVEL:.0%} intervals.")
+    meaning = f"Means or shares with {LEVEL:.0%} intervals: {interval_words(findings)}."
+    return PaperTable(title, ("", *(names[slot] for slot in parts)), tuple(rows), meaning)
 
 
 def cell(value: Interval | Shares, entry: str) -> str:
     shown = value.of[entry] if isinstance(value, Shares) else value
-    percent = shown.unit == "probability"
-    write = "{:.0%}".format if percent else number
-    return f"{write(shown.mean)} ({range_text(shown, write)})"
+    if shown.unit == "probability":
+        return f"{percent(shown.mean)} ({range_text(shown, percent)})"
+    return interval_text(shown)
 
 
 def components_table(findings: Findings, title: str, parts: Sequence[Any], shown: Sequence[int]) -> PaperTable:

@@ -8,7 +8,7 @@ from decbayes.disclosure.previewing import STANDS_OUT, TELLS_MEMBERS, Preview
 from decbayes.disclosure.rarities import Statement
 from decbayes.families import Array
 from decbayes.reporting.drawing import svg
-from decbayes.reporting.markup import Markup, description, figure, note, tag
+from decbayes.reporting.markup import Markup, description, figure, note, prose, tag
 from decbayes.reporting.reports import FOOTER, head
 
 WIDTH = 560.0
@@ -33,9 +33,9 @@ def preview_page(preview: Preview) -> str:
 
 def verdict(preview: Preview) -> Markup:
     worst = max((statement.severity for statement in preview.statements), key=list(MARKS).index, default="fine")
-    before, *commands = preview.verdict.split("`")
-    words = [before, *(tag("code", part) if place % 2 == 0 else part for place, part in enumerate(commands))]
-    return tag("p", tag("b", MARKS[worst], class_=f"mark {worst}", aria_hidden="true"), words, class_="lead")
+    return tag(
+        "p", tag("b", MARKS[worst], class_=f"mark {worst}", aria_hidden="true"), prose(preview.verdict), class_="lead"
+    )
 
 
 def figures(preview: Preview) -> Markup:

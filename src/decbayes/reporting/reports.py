@@ -22,10 +22,21 @@ from decbayes.reporting._cards import cards, count_text, disagreements
 from decbayes.reporting._overviews import overview
 from decbayes.reporting._remarks import checks, remarks
 from decbayes.reporting._sites import participants_table
-from decbayes.reporting.markup import OPTIMALITY, Markup, concat, description, left_out, lines_of, note, table, tag
+from decbayes.reporting.markup import (
+    OPTIMALITY,
+    Markup,
+    concat,
+    description,
+    left_out,
+    lines_of,
+    note,
+    prose,
+    table,
+    tag,
+)
 from decbayes.reporting.paper_tables import paper_table
 from decbayes.views import Findings
-from decbayes.views.answers import answer
+from decbayes.views.answers import answer, interval_words
 from decbayes.views.findings import LEAST, simulated_reliability
 from decbayes.views.participants import About
 from decbayes.views.values import Shape, count_of, number, plural
@@ -40,8 +51,8 @@ STATISTICIANS = "For statisticians"
 NOTHING = About()
 SURENESS = {
     "margin": "margin: the objective's loss in the next best slot, in nats. It is not a probability.",
-    "probability": "probability: how often such a match was right in simulations of sites like these, with the merge "
-    "as the truth. It is too high if what sites observe overlaps only partly.",
+    "probability": "probability: how often such a match was right at simulated sites like these. It is too high if the "
+    "model is wrong, or if each site has only some of the components.",
 }
 SITES = "A site holds data; only its posterior was merged."
 COMPONENTS = "A component is something that a site found. Matching components of different sites share one number."
@@ -219,7 +230,7 @@ def attention(findings: Findings) -> Markup:
 
 def item(remark: Remark) -> Markup:
     look, advice = "serious" if remark.is_warning else None, f"{remark.rests_on} {remark.advice}".strip()
-    return tag("li", tag("b", remark.what), tag("span", advice), class_=look)
+    return tag("li", tag("b", prose(remark.what)), tag("span", prose(advice)), class_=look)
 
 
 def components(findings: Findings, shape: Shape | None, about: About) -> Markup:
@@ -245,7 +256,8 @@ def merged_sites(findings: Findings) -> Markup:
     what = f"{findings.sizes[1]}s" if findings.total else "information"
     same = "components" if findings.sets else "parameters"
     meanings = {
-        "log BF": f" log BF: nats in favour of the site's {same} being the same as the others' (negative: not).",
+        "log BF": f" log BF: nats in favour of the site's {same} being those of the others (negative: not). Wide "
+        "priors favour that.",
         "against": " against: the share of its evidence that contradicts the others.",
     }
     meaning = f"share: of all {what}.{''.join(meanings[name] for name in compared)}"
@@ -262,7 +274,10 @@ def site_row(findings: Findings, site: int) -> tuple[Any, ...]:
         *([", ".join(str(structure.components(coupled)) for coupled in structure.symmetry)] if findings.sets else []),
         number(findings.sizes[0][site]) if findings.total else "–",
         concat([meter(share, findings.shares.max()), tag("span", f"{share:.1%}", class_="share-of")]),
-        *(number(float(column[site])) if name == "log BF" else f"{column[site]:.0%}" for name, column in compared),
+        *(
+            number(round(float(column[site]), 6) + 0.0) if name == "log BF" else f"{column[site]:.0%}"
+            for name, column in compared
+        ),
         tag("span", "; ".join(flags) or "–", class_="flags" if flags else None),
     )
 
@@ -312,13 +327,13 @@ def reading(findings: Findings) -> Markup:
         known = next(sure.name for sure in findings.sureness.values())
         close = f"close call: {next(iter(findings.sureness.values())).words}."
         texts = [f"{SITES} {COMPONENTS}", f"{SURENESS[known]} {close}", APART, intervals, f"{NO_DATA} {FEW}"]
-    return tag("ul", [tag("li", text) for text in texts], class_="note")
+    return tag("ul", [tag("li", prose(text)) for text in texts], class_="note")
 
 
 def intervals_text(findings: Findings) -> str:
     """Where intervals come from, how far to trust them, and how to calibrate them."""
     merged = findings.merged
-    words = findings.view.uncertainty(merged, findings.alignment.posteriors)
+    words = interval_words(findings)
     if merged.uncertainty == EXACT:
         are = "are exact: the posterior of this model has a closed form" if words == EXACT else f"would be {words}"
         return f"Intervals and standard deviations {are}."

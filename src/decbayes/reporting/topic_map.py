@@ -18,6 +18,7 @@ from decbayes.views.values import number
 
 WIDTH, HEIGHT, MARGIN, LARGEST = 520.0, 420.0, 56.0, 46.0
 LEAST, STROKE = 7.0, 2.0  # radius, and width of a line
+LETTER, LINE = 7.5, 15.0  # width and height of the names' letters
 # Circles come no closer than this share of touching, so that labels are readable; they move in this many steps.
 APART, STEPS = 0.8, 300
 WORDS, MOST_SITES, MOST_TOPICS = 12, 6, 100
@@ -77,8 +78,9 @@ def drawing(quality: Quality, shown: Sequence[int]) -> Markup:
     across = spanning(places[:, 0], MARGIN, WIDTH - MARGIN)
     up = spanning(places[:, 1], HEIGHT - MARGIN, MARGIN)
     radii = np.maximum(LARGEST * np.sqrt(share[shown] / share[shown].max()), LEAST)
-    centres = move_apart(np.array([(across(x), up(y)) for x, y in places]), radii)
     marks = one_word_each([quality.names[slot] for slot in shown])
+    halves = np.array([0.5 * LETTER * len(mark) for mark in marks])
+    centres = move_apart(np.array([(across(x), up(y)) for x, y in places]), radii, halves)
     drawn = []
     for place in np.argsort(-share[shown], kind="stable").tolist():
         slot, (x, y) = shown[place], centres[place]
@@ -89,21 +91,27 @@ def drawing(quality: Quality, shown: Sequence[int]) -> Markup:
     return svg(drawn, WIDTH, HEIGHT, f"Map of {len(shown)} topics", role="group")
 
 
-def move_apart(centres: Array, radii: Array) -> Array:
-    """Circles moved apart, as far as there is room, until none covers another's label."""
+def move_apart(centres: Array, radii: Array, halves: Array) -> Array:
+    """Circles moved apart, as far as there is room, until no name covers another; `halves` are half their widths."""
     least = APART * (radii[:, None] + radii)
     np.fill_diagonal(least, 0.0)
-    low, high = radii[:, None] + STROKE, np.array([WIDTH, HEIGHT]) - radii[:, None] - STROKE
+    low = np.column_stack([np.maximum(radii, halves), radii]) + STROKE
+    high = np.array([WIDTH, HEIGHT]) - low
+    beside = halves[:, None] + halves
+    np.fill_diagonal(beside, 0.0)
     # Circles in the same place would have no direction to move in.
     centres = centres + 0.01 * np.arange(len(centres))[:, None]
     for _ in range(STEPS):
         offsets = centres[:, None] - centres
         distances = np.hypot(*offsets.transpose(2, 0, 1))
-        near = distances < least
-        if not near.any():
+        near, (x, y) = distances < least, np.moveaxis(offsets, 2, 0)
+        covering = (np.abs(x) < beside) & (np.abs(y) < LINE)
+        if not near.any() and not covering.any():
             break
         missing = np.where(near, least - distances, 0.0) / np.maximum(distances, 1.0)
-        centres = np.clip(centres + 0.25 * (missing[:, :, None] * offsets).sum(axis=1), low, high)
+        moves = (missing[:, :, None] * offsets).sum(axis=1)
+        moves[:, 1] += np.where(covering, np.where(y < 0, -1.0, 1.0) * (LINE - np.abs(y)), 0.0).sum(axis=1)
+        centres = np.clip(centres + 0.25 * moves, low, high)
     return centres
 
 

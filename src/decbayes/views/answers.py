@@ -142,7 +142,7 @@ def doubts(findings: Findings) -> Iterator[str]:
     elif findings.merged.calibration is None:
         stated = view.profiles(findings.merged) or view.frequencies(findings.merged)
         several = plural(view.noun, 2)
-        missing = f"its intervals are too narrow where {several} overlap: half of them may miss there"
+        missing = f"its intervals are too narrow where {several} overlap: half of them may miss the truth there"
         yield f"the result is approximate{f', and {missing}' if stated and findings.sets else ''}"
     else:
         yield "the intervals are calibrated"
@@ -163,6 +163,14 @@ def doubts(findings: Findings) -> Iterator[str]:
             if known
             else f"it is unknown whether all {several} of different sites were matched correctly"
         )
+
+
+def interval_words(findings: Findings) -> str:
+    """Where intervals come from, and why they are too narrow, if they are."""
+    words, narrow = findings.view.uncertainty(findings.merged, findings.alignment.posteriors), why_narrow(findings)
+    if findings.sets or not narrow:
+        return words
+    return f"{words}{' if the model held' if words == EXACT else ''}; they are too narrow, because {narrow}"
 
 
 def why_narrow(findings: Findings) -> str:

@@ -229,7 +229,7 @@ class CoefficientView(View):
         advice = "Take one round first: decbayes refine." if rough else "One round would bring it closer."
         within = max(TIMES_EXPECTED * largest, AT_LEAST)
         rows = "the rows that count" if some else "all rows"
-        where = f"{within:.2g} posterior standard deviations of one fit of {rows} ({term})"
+        where = f"{within:.2g} posterior standard deviations of one fit of {rows} (the furthest: {term})"
         yield Remark(
             ONE_BROADCAST,
             f"One broadcast: probably within {where}.",

@@ -181,7 +181,13 @@ def interval_text(value: Interval, unit: str = "") -> str:
     def write(x: float) -> str:
         return f"{round(x, decimals) + 0.0:,.{decimals}f}".replace("-", "−")
 
+    if 0.0 < value.low < 0.5 * 10.0**-decimals:  # a ratio or a rate, which must not be rounded to 0
+        return f"{two_digits(value.mean)} {unit}".strip() + f" ({range_text(value, two_digits)})"
     return f"{write(value.mean)} {unit}".strip() + f" ({range_text(value, write)})"
+
+
+def two_digits(value: float) -> str:
+    return number(float(f"{value:.2g}"))
 
 
 def column_value(value: Interval | Shares, unit: str = "") -> tuple[str, str]:

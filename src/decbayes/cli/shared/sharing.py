@@ -238,7 +238,7 @@ def check_received_files(paths: Sequence[Path], posteriors: Sequence[Posterior],
     manifests = [None if "several" in load_note(path) else manifest_of(path) for path in paths]
     drafts = sum(manifest is not None and not manifest.released for manifest in manifests)
     if drafts:
-        messages().print(f"{drafts} of {len(paths)} files are drafts: nobody has released them yet.")
+        messages().print(f"Drafts, not released yet: {drafts} of {plural(len(paths), 'file')}.")
 
 
 def merged_manifest(paths: Sequence[Path], merged: Posterior) -> dict[str, Any]:
