@@ -25,7 +25,8 @@ from decbayes.structure import CoupledSet, Structure, canonical_json
 FORMAT = "decbayes posterior 1"
 KEY = "decbayes"
 CALIBRATION = "calibration/"
-REMARKS, NAMES = "remarks", "names"  # entries of the note: the posterior's remarks, and its components' names
+# Entries of the note: the posterior's remarks, its components' names, and hashes of the posteriors it is a merge of.
+REMARKS, NAMES, MERGED_FROM = "remarks", "names", "merged_from"
 MOST_BYTES = 1 << 30
 # Longer descriptions, in bytes, are not read: Python's objects would take many times as much memory.
 MOST_DESCRIPTION = 1 << 25
@@ -172,9 +173,10 @@ def to_bytes(posterior: Posterior, note: Mapping[str, Any] | None = None) -> byt
         tensors |= {name: array.astype("<f8") for name, array in posterior.calibration.arrays().items()}
     remarks = {REMARKS: to_plain(posterior.remarks)} if posterior.remarks else {}
     names = {NAMES: list(posterior.names)} if any(posterior.names) else {}
-    others = {name: value for name, value in (note or {}).items() if name not in (REMARKS, NAMES)}
-    if others or remarks or names:
-        header["note"] = {**others, **remarks, **names}
+    merged_from = {MERGED_FROM: list(posterior.merged_from)} if posterior.merged_from else {}
+    others = {name: value for name, value in (note or {}).items() if name not in (REMARKS, NAMES, MERGED_FROM)}
+    if others or remarks or names or merged_from:
+        header["note"] = {**others, **remarks, **names, **merged_from}
     return bytes(serialize(tensors, metadata={KEY: canonical_json(header).decode()}))
 
 
@@ -185,7 +187,8 @@ def from_bytes(content: bytes) -> Posterior:
     structure = structure_from(description, tensors)
     contribution = {name: contribution_from(tensors, name, structure) for name in structure.families}
     calibration, remarks = calibration_from(description, tensors), from_plain(noted(description, REMARKS))
-    return Posterior(structure, contribution, ids_from(description), calibration, remarks, names_from(description))
+    names, merged_from = (noted_list(description, entry) for entry in (NAMES, MERGED_FROM))
+    return Posterior(structure, contribution, ids_from(description), calibration, remarks, names, merged_from)
 
 
 def check_numbers(tensors: Arrays) -> None:
@@ -228,12 +231,12 @@ def ids_from(description: str) -> tuple[str, ...]:
     return tuple(ids)
 
 
-def names_from(description: str) -> tuple[str, ...]:
-    """The names that people gave to components, if any."""
-    names = noted(description, NAMES)
-    if not isinstance(names, list):
-        raise InvalidFile("The names of the components are not a list.")
-    return tuple(names)
+def noted_list(description: str, entry: str) -> tuple[str, ...]:
+    """Such an entry of the note, if any."""
+    noted_entry = noted(description, entry)
+    if not isinstance(noted_entry, list):
+        raise InvalidFile(f"'{entry}' in its note is not a list.")
+    return tuple(noted_entry)
 
 
 def noted(description: str, entry: str) -> Any:

@@ -29,6 +29,8 @@ def entry_name(entry: tuple[int, ...], labels: Sequence[str], quantity: str) -> 
 
 
 LONGEST_ID = 64
+# The hashes in `merged_from`: SHA-256 in hexadecimal digits.
+HASH, HEXADECIMAL = 64, frozenset("0123456789abcdef")
 VALUE = "value"  # the quantity of families that have only one
 MEAN_FIELD, EXACT = "mean-field, not calibrated", "exact"
 # One posterior of all parameters together, close to the exact one: there is nothing to calibrate.
@@ -53,7 +55,8 @@ class Posterior(Displayed):
     `ids` identify components from one merge to the next; `follow` and `merge(since=…)` assign them. Components of a
     site that are parts of one share its id. `names` are given by people. `calibration` holds better deviations than the
     families' own; `calibrate` computes them. `remarks` say what to know before relying on the posterior, most important
-    first. They are not part of its value: equal posteriors may have different remarks.
+    first. `merged_from` are hashes of the posteriors that a merge consists of, so that none of them counts again in the
+    next merge. Neither is part of its value: equal posteriors may have different remarks.
 
     `structure` is what all sites agree on, and `contribution` the matrix λ − λ0 of each factor.
 
@@ -72,6 +75,7 @@ class Posterior(Displayed):
     calibration: Calibration | None = None
     remarks: Sequence[Remark] = ()
     names: Sequence[str] = ()
+    merged_from: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         check_kind(Structure, structure=self.structure)
@@ -82,6 +86,7 @@ class Posterior(Displayed):
         object.__setattr__(self, "contribution", MappingProxyType(frozen))
         for field in ("ids", "names"):
             object.__setattr__(self, field, checked_labels(field, getattr(self, field), self.structure))
+        object.__setattr__(self, "merged_from", checked_hashes(self.merged_from))
         if self.calibration is not None:
             check_calibration(self, self.calibration)
         if isinstance(self.remarks, Later):
@@ -263,7 +268,7 @@ class Posterior(Displayed):
     def __reduce__(self) -> tuple[Any, ...]:
         # A read-only view cannot be pickled; other processes get a posterior that is checked again.
         fields = self.structure, dict(self.contribution), self.ids, self.calibration, self.remarks, self.names
-        return Posterior, fields
+        return Posterior, (*fields, self.merged_from)
 
     def __str__(self) -> str:
         """A summary for people: components or coefficients with intervals, and the remarks."""
@@ -331,7 +336,7 @@ def unchecked(structure: Structure, frozen: Mapping[str, Contribution], ids: Seq
     """A posterior from contributions that are known to be within the domain."""
     posterior = object.__new__(Posterior)
     fields = {"structure": structure, "contribution": MappingProxyType(frozen), "ids": ids}
-    for field, value in {**fields, "calibration": None, "remarks": (), "names": ()}.items():
+    for field, value in {**fields, "calibration": None, "remarks": (), "names": (), "merged_from": ()}.items():
         object.__setattr__(posterior, field, value)
     return posterior
 
@@ -382,6 +387,14 @@ def checked_labels(field: str, labels: Any, structure: Structure) -> tuple[str, 
     if given and not (fits and plain):
         raise InvalidPosterior(f"{field} must be short strings, one for each component of the only coupled set.")
     return given
+
+
+def checked_hashes(hashes: Any) -> tuple[str, ...]:
+    """Different hashes, in their order."""
+    given = tuple(hashes)
+    if not all(isinstance(text, str) and len(text) == HASH and set(text) <= HEXADECIMAL for text in given):
+        raise InvalidPosterior("merged_from must be hashes of posteriors, as merges write them.")
+    return tuple(sorted(set(given)))
 
 
 def check_calibration(posterior: Posterior, calibration: Any) -> None:

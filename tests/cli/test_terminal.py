@@ -82,6 +82,17 @@ def test_a_posterior_that_is_given_twice_is_refused_unless_that_is_meant(run, tm
     assert "twice" not in run("merge a.posterior b.posterior -o m.posterior")[2]
 
 
+def test_a_merge_made_in_python_is_refused_beside_a_file_that_is_in_it(run, tmp_path):
+    model = db.models.GaussianMean(dimension=1)
+    first, second = (model.fit([value]).posterior for value in (1.0, 2.0))
+    db.save(first, tmp_path / "a.posterior")
+    db.save(db.merge([first, second]), tmp_path / "both.posterior")
+    status, _, errors = run("merge a.posterior both.posterior -o m.posterior")
+    assert status == 1
+    assert "a.posterior and both.posterior are a merge and a posterior that is in it" in errors
+    assert run("merge a.posterior both.posterior -o m.posterior --duplicates allow")[0] == 0
+
+
 KERNEL = """
 from decbayes.kernels.compiled import compiled
 

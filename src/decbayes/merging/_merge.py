@@ -10,6 +10,7 @@ from decbayes.merging.alignment import remarks_in_time
 from decbayes.merging.base.canonical import canonical_order
 from decbayes.merging.base.compatibility import check_different
 from decbayes.merging.base.coupled import as_sequence
+from decbayes.merging.base.held import check_separate, held_by
 from decbayes.merging.base.problem import Number, OnMatch, Solver
 from decbayes.merging.base.products import SiteSlots, assigned_product, check_assignments
 from decbayes.posterior import Posterior
@@ -52,7 +53,8 @@ def merge(
         progress: called without arguments from time to time while the solver works, possibly from several threads.
         robust: True, or a `Robust` rule, to leave out sites that clearly disagree with most others (see
             `robust_merge`, which names them).
-        duplicates: "refuse" a posterior that is given twice, because its data would count twice; or "allow" it.
+        duplicates: "refuse" a posterior that is given twice, or beside a merge that it is in, because its data would
+            count twice; or "allow" it.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
@@ -78,8 +80,11 @@ def merge(
         alignment, _ = aligned(posteriors, components, solver, since, progress)
         remarks, doubts = remarks_in_time(alignment)
         merged = replace(alignment.merged(), remarks=remarks)
+    held = held_by(posteriors)
+    if duplicates == "refuse":
+        check_separate(posteriors, held)
     warn_of(doubts)
-    return merged
+    return replace(merged, merged_from=sorted(set().union(*held)))
 
 
 def objective(posteriors: Iterable[Posterior], assignments: Iterable[SiteSlots]) -> float:

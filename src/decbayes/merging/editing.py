@@ -115,7 +115,7 @@ def split(alignment: Alignment, slot: int) -> Lineage:
         contribution[factor] = np.vstack([rows, leaving])
     ids = ids_of(merged)
     names = (*merged.names, "") if merged.names else ()
-    edited = Posterior(structure, contribution, (*ids, ""), None, merged.remarks, names)
+    edited = Posterior(structure, contribution, (*ids, ""), None, merged.remarks, names, merged.merged_from)
     edited = replace(edited, ids=with_new_ids(edited, edited.ids))
     share = float(evidence[labels == fewer].sum() / evidence.sum())
     events = [Event("split", edited.ids[size], ids[slot], share)]
@@ -159,7 +159,7 @@ def moved(
     stay = np.flatnonzero(keep).tolist()
     ids = tuple(before.ids[slot] for slot in stay)
     names = tuple(before.names[slot] for slot in stay) if before.names else ()
-    edited = Posterior(structure, sums.contributions(), ids, None, contents.remarks, names)
+    edited = Posterior(structure, sums.contributions(), ids, None, contents.remarks, names, before.merged_from)
     return recorded(before, edited, events, places)
 
 

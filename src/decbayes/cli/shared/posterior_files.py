@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from decbayes.merging import Alignment
 
 MOST_NAMED = 10
+ALLOW = "--duplicates allow"
 KEY, COUNTING = "found by", "counting"
 
 
@@ -165,5 +166,10 @@ def read_once(paths: list[Path], *, any_prior: bool = False, copies_count: bool 
     different = {site.posterior.digest: name for name, site in sent.items()}
     check_once({name: site for name, site in sent.items() if different[site.posterior.digest] == name})
     if copies_count:
-        check_different([site.posterior for site in sent.values()], [*map(str, paths)], "--duplicates allow")
+        posteriors, names = [site.posterior for site in sent.values()], [*map(str, paths)]
+        check_different(posteriors, names, ALLOW)
+        if any(posterior.merged_from for posterior in posteriors):  # a file that `db.merge` and `db.save` have made
+            from decbayes.merging.base.held import check_separate, held_by
+
+            check_separate(posteriors, held_by(posteriors), names, ALLOW)
     return sent
