@@ -247,6 +247,11 @@ def listed(items: Sequence[str], between: str = ", ") -> str:
     return f"{shown} and {len(items) - MOST_NAMED} more" if len(items) > MOST_NAMED else shown
 
 
+def with_shares(shares: Iterable[tuple[str, float]], whole: str) -> str:
+    """Names with their shares; the first says of what."""
+    return listed([f"{name} ({share:.0%})" for name, share in shares]).replace("%)", f"% of {whole})", 1)
+
+
 def changes_by_rules(changed: Mapping[str, Sequence[str]]) -> list[str]:
     """What disclosure rules changed, from what each site says about itself: a line for each change, with its sites."""
     sites: dict[str, list[str]] = {}

@@ -105,8 +105,8 @@ def test_a_report_has_the_quality_of_topics(run, offices, tmp_path):
     assert run("report m.posterior -o r.html --counts a.quality b.quality")[0] == 0
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert (
-        f"Diversity 1.00: different words among the 4 top words of all topics; coherence (NPMI) {expected.mean():.3f}"
-        in page
+        "Diversity 1.00: the share of different words among the top 4 of all topics; "
+        f"coherence (NPMI) {expected.mean():.3f}" in page
     )
     for topic, words in enumerate(found.telling):
         assert f"distinctive words: {', '.join(words)}" in page

@@ -225,7 +225,7 @@ def test_after_rounds_sites_are_tested_but_not_shown_one_by_one(run, clinics):
         given = " ".join(f"{other}.posterior" for other in others.split())
         run(f"refine {name}.csv --own {name}.posterior --others {given} -o {name}1.posterior")
     status, shown, _ = run("merge a1.posterior b1.posterior c1.posterior --explain -o m.posterior")
-    assert (status, "do sites differ?" in shown, "or any by itself: p " in shown) == (0, True, True)
+    assert (status, "do sites differ?" in shown, "(all terms together, and each by itself)" in shown) == (0, True, True)
     run("report a1.posterior b1.posterior c1.posterior -o rounds.html")
     first, rounds = ((clinics / f"{name}.html").read_text() for name in ("first", "rounds"))
     assert ("for each site alone" in first, "I² is the share" in first) == (True, True)
@@ -401,8 +401,8 @@ def test_robust_errors_by_files_are_those_of_all_rows(run, trial):
     assert "Counts vary more than Poisson counts do" in said
     merged = run("merge a.posterior b.posterior -o m.posterior --explain")
     assert "seem to differ where they do not" in merged[2]
-    assert "is not known: counts vary more" in merged[1]
-    assert "One broadcast: probably within" in merged[2]
+    assert "Not tested: whether sites differ by more than chance. Counts vary more" in merged[1]
+    assert "After one broadcast, coefficients are probably within" in merged[2]
     status, _, errors = run("calibrate m.posterior a.csv -o a.information")
     assert (status, "nothing to calibrate" in errors, (trial / "a.information").exists()) == (1, True, False)
     for name in "ab":
@@ -530,7 +530,7 @@ def test_rows_of_one_person_are_said_to_depend_on_each_other_until_errors_are_ro
     run("fit negative-binomial-regression b.csv --like a.posterior --person person -o b.posterior")
     merged = run("merge a.posterior b.posterior --explain -o m.posterior")
     assert all("intervals are probably too narrow" in text for text in (said, merged[2]))
-    assert "not known: rows of one person depend on each other" in merged[1]
+    assert "Rows of one person depend on each other" in merged[1]
     for name in "ab":
         assert run(f"calibrate m.posterior {name}.csv --robust --person person -o {name}.information")[0] == 0
     assert run("calibrate m.posterior a.information b.information -o r.posterior")[0] == 0
@@ -770,7 +770,7 @@ def test_only_terms_that_differ_by_themselves_are_named(run, tmp_path, monkeypat
     times = [float(text.split(" ×")[0]) for text in named.split("(")[1:]]
     assert times == sorted(times, reverse=True)
     assert min(times) >= 1.5
-    assert f"explained by {', '.join(part.split(' (')[0] for part in named.split(', '))}" in " ".join(shown.split())
+    assert f"Sites differ in {', '.join(part.split(' (')[0] for part in named.split(', '))}" in " ".join(shown.split())
 
 
 def test_the_lead_of_a_report_says_that_data_count_twice(run, clinics):

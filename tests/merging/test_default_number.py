@@ -203,14 +203,14 @@ def test_topics_and_matches_one_to_one_keep_the_number_of_the_largest_site(rng):
     ("found", "expected"),
     [
         (DefaultNumber(3, 3), "as many as the largest site has components"),
-        (DefaultNumber(3, 3, tried=4), "has components; in 4, the sites would predict each other's data no better"),
+        (DefaultNumber(3, 3, tried=4), "has components; with 4, the sites would predict each other's data no better"),
         (
             DefaultNumber(5, 3, unlike=True),
             "components that differ by more than chance would share one; the largest site has 3 components",
         ),
         (
             DefaultNumber(5, 1, predicted=True),
-            "the sites predict each other's data better than in 1; the largest site has 1 component",
+            "the sites predict each other's data better than with 1; the largest site has 1 component",
         ),
     ],
 )

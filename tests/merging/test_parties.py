@@ -96,8 +96,8 @@ def test_other_groups_are_those_that_were_tried_with_the_sites_that_change_the_m
     others = {pair: change_by_hand(means, sizes, [*pair]) for pair in combinations(range(7), 2)}
     assert group.usual == pytest.approx(max(others.values()), rel=1e-9)
     (remark,) = db.merging.Parties(np.ones(9), 3, 0.4, (group,)).remarks()
-    tried = f"Without {group.tried} other groups of this size that were tried, it changes by at most {group.usual:.1f}."
-    assert tried in str(remark)
+    tried = f"None of {group.tried} other groups of this size that were tried changes it by more than"
+    assert f"{tried} {group.usual:.1f}." in str(remark)
 
 
 def test_candidates_are_who_alone_support_a_slot_and_the_largest(monkeypatch):

@@ -63,7 +63,7 @@ def test_the_advice_on_few_slots_fits_how_their_number_was_chosen(rng):
         said[decided] = str(remark)
         assert remark.is_warning
     assert [decided for decided in said if '"auto" looks' in said[decided]] == ["largest"]
-    assert "may predict better, although sites predict each other no better" in said["predictions"]
+    assert "may predict new data better, although the sites predict each other's data no better" in said["predictions"]
     assert "probably" not in said["predictions"]
 
 
@@ -125,7 +125,7 @@ def test_components_that_differ_by_little_are_a_note(rng):
     sites = [fitted([0.2 * (site % 2)], rng, 1000, one) for site in range(10)]
     (remark,) = [remark for remark in db.merge(sites).remarks if remark.kind == "few slots"]
     assert not remark.is_warning
-    assert "may predict better or not" in remark.what
+    assert "may or may not predict better" in remark.what
     assert "compare both on held-out data" in remark.advice
 
 

@@ -588,7 +588,7 @@ def test_a_site_left_out_is_first_asked_for_its_units_which_may_be_in_agreed_sca
         litres = [np.where(kind, 3.4, 1.6)[:, None] + rng.normal(0, 0.3, (60, 1)) for _ in range(4)]
         sites = [model.from_assignments(site, kind) for site in [*litres[:3], 1000 * litres[3]]]
         (said,) = [one.advice for one in db.merging.robust_merge(sites).remarks() if one.kind == "site hardly counts"]
-        assert said.startswith("Ask how its data were collected: units")
+        assert said.startswith("Ask how its data were collected (units")
         assert ("agreed scales" in said) == (model is models[0])
         assert said.endswith("fit it again with more restarts.")
 

@@ -117,7 +117,7 @@ def test_a_site_in_another_unit_is_named_and_no_other(rng):
     findings = Findings.by_name(db.align(posteriors), names)
     assert "hill seems to have weight in another unit than the others" in answer(findings)[2]
     text = page(findings.alignment, names=findings.names)
-    assert "hill seems to have weight in another unit (about 1,0" in text
+    assert "hill seems to have weight in another unit (values about 1,0" in text
     assert not re.search("(north|south|lake) (seems|disagrees|has)", answer(findings)[2] + text)
     honest = Findings.by_name(db.align(posteriors[:3]), names[:3])
     assert "unit" not in answer(honest)[2]

@@ -62,7 +62,7 @@ def test_a_merge_names_the_site_and_advises_to_compare_units_before_letting_term
     sites = [patients(rng, 300) for _ in range(5)]
     _, alignment = named(db.LinearRegression, sites, rng, lambda last: {**last, "weight": 2.2046 * last["weight"]})
     remarks = {remark.kind: remark for remark in db.merging.remarks(alignment)}
-    assert "site 4 seems to have weight in another unit (about 2.2 times)" in remarks["units"].what
+    assert "site 4 seems to have weight in another unit (values about 2.2 times as large)" in remarks["units"].what
     assert remarks["sites differ"].advice == "Compare the units first."
 
 

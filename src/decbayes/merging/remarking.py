@@ -27,6 +27,7 @@ from decbayes.remarks import (
     listed,
     ordered,
     warnings_in,
+    with_shares,
 )
 from decbayes.structure import CoupledSet, Structure
 
@@ -131,8 +132,9 @@ def few_slots(structure: Structure, coupled: CoupledSet, shared: Shared, decided
     gain = float(shared.predictive[list(shared.unlike)].sum())
     serious = gain > COSTLY and not budget
     weighed = decided == "predictions"
-    better = "may predict better, although sites predict each other no better" if weighed else "probably predict better"
-    finer = "be finer" if budget else "be finer, and may predict better or not"
+    no_better = "may predict new data better, although the sites predict each other's data no better with them"
+    better = no_better if weighed else "probably predict better"
+    finer = "be finer" if budget else "be finer, and may or may not predict better"
     meaning = better if serious else finer
     count, would = len(shared.split), "" if serious and weighed else "would "
     more = f"with more than {count} slot{'' if count == 1 else 's'} the merge {would}{meaning}"
@@ -231,12 +233,11 @@ def named_apart(
             sites=in_minority(groups),
         )
     elif alone:
-        which = [f"{names[site]} ({share:.0%})" for site, share in alone.items()]
+        which = with_shares([(names[site], share) for site, share in alone.items()], "its data")
         yield Remark(
             SITE_ALONE,
-            f"Most of what {listed(which)} found is unknown to all other sites.",
+            f"Most of what {which} found is unknown to all other sites.",
             "Check its units and coding; if its data differ, no other site can confirm these components.",
-            "In brackets: the share of the site's data in slots of its own.",
             sites=(*alone,),
         )
 

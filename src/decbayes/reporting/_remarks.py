@@ -96,16 +96,15 @@ def difference_remarks(findings: Findings, coupled: CoupledSet) -> Iterator[Rema
     heterogeneity = findings.heterogeneity[coupled]
     titles, ratios = findings.labels(coupled), heterogeneity.ratio
     differing = [slot for slot in range(len(ratios)) if heterogeneity.differ(slot)]
-    names = [f"{titles[slot]} ({number(float(ratios[slot]))} ×)" for slot in differing]
+    names = [f"{titles[slot]} ({number(float(ratios[slot]))} × chance)" for slot in differing]
     if names:
         least = heterogeneity.p_text(int(np.nanargmin(heterogeneity.probability)))
         yield Remark(
             "sites differ",
             f"Sites differ by more than the model expects by chance in {findings.nouns(len(names))}: "
             f"{first_few(names, separator='; ')}.",
-            "Intervals assume that sites share the same values and the model holds: do not rely on them there.",
-            f"p {least} if the sites were the same, {findings.view.record}s were independent and the model held; "
-            "×: spread relative to chance.",
+            "Do not rely on intervals there: they assume that sites share the same values and the model holds.",
+            f"p {least} if the sites were the same, {findings.view.record}s were independent and the model held.",
         )
 
 

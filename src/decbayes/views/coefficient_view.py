@@ -123,7 +123,7 @@ class CoefficientView(View):
             where = names[site] if names else f"site {site}"
             yield Remark(
                 UNITS,
-                f"{where} seems to have {column} in another unit (about {digits(times)} times).",
+                f"{where} seems to have {column} in another unit (values about {digits(times)} times as large).",
                 "Compare the numbers. Convert them, or leave this file out: one such site decides the merged value.",
                 sites=(site,),
             )
@@ -152,7 +152,7 @@ class CoefficientView(View):
         if one is not None and not units:
             where = names[one] if names else f"site {one}"
             advice, alone = f"First check units, columns and coding at {where}.", f", but not without {where}"
-        texts = ", ".join(f"{difference.name} ({difference.times:.1f} ×)" for difference in notable)
+        texts = ", ".join(f"{difference.name} ({difference.times:.1f} × chance)" for difference in notable)
         yield Remark(
             "sites differ",
             f"Sites differ by more than chance in {texts}{alone}: intervals, which assume equal coefficients, are too "
@@ -229,10 +229,10 @@ class CoefficientView(View):
         advice = "Take one round first: decbayes refine." if rough else "One round would bring it closer."
         within = max(TIMES_EXPECTED * largest, AT_LEAST)
         rows = "the rows that count" if some else "all rows"
-        where = f"{within:.2g} posterior standard deviations of one fit of {rows} (the furthest: {term})"
+        where = f"{within:.2g} posterior standard deviations of one fit of {rows} (furthest: {term})"
         yield Remark(
             ONE_BROADCAST,
-            f"One broadcast: probably within {where}.",
+            f"After one broadcast, coefficients are probably within {where}.",
             "" if some else advice,
             severity="warning" if rough else "note",
         )

@@ -83,7 +83,8 @@ class MergedTopics:
                 "mixed topics",
                 f"Worth a look: topics {named}." if len(worst) > 1 else f"Worth a look: topic {named}.",
                 "Read their words: `decbayes split` divides a topic, `decbayes drop` removes it, a round may help.",
-                "What was merged there differs from the result, and sites have its leading words in different topics.",
+                "The sites' topics merged there differ from the result, and sites have its leading words in different "
+                "topics.",
                 "note",
             )
 

@@ -92,8 +92,8 @@ def support_tables(posterior: Posterior, note: Mapping[str, Any]) -> list[Table 
             names = titles if len(titles) == len(slots) and any(titles) else []
             shown = {slot: slots[slot] for slot in filled_slots(posterior, coupled)}
             # The share of a component is computed from capped evidence (docs/robust-merge.md).
-            whose = "of their own" if counting_in(note) is None else "that count in its share"
-            tables.append(support_table(posterior.ids, names, int(support["sites"]), shown, f"{units} {whose}"))
+            whose = "" if counting_in(note) is None else " that count in its share"
+            tables.append(support_table(posterior.ids, names, int(support["sites"]), shown, f"{units}{whose}"))
             sums = np.array([int(slot["observations"]) for slot in slots])
             if view.unit == "word" and divided(group_evidence(posterior, coupled.factors), sums):
                 tables.append(DIVIDED)
@@ -106,7 +106,7 @@ def support_table(ids: Sequence[str], names: Sequence[str], sites: int, slots: M
     labels = {"id": ids, "name": names}
     shown = [title for title, values in labels.items() if values]
     table = Table("slot", *shown, "sites", "found by", box=None)
-    table.title = f"which sites have it, with how many {units}"
+    table.title = f"which sites have it, and with how many {units}"
     for slot, supporting in slots.items():
         count = f"{int(supporting['sites']):,} of {sites:,}"
         table.add_row(

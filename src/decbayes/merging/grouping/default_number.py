@@ -51,11 +51,11 @@ class DefaultNumber:
         if self.unlike:
             reasons.append("in fewer slots, components that differ by more than chance would share one")
         if self.predicted:
-            reasons.append(f"the sites predict each other's data better than in {self.largest}")
+            reasons.append(f"the sites predict each other's data better than with {self.largest}")
         if reasons:
             spare = f"; one stays empty, for data that fit none: {self.spare}" if self.spare else ""
             return f"{', and '.join(reasons)}; the largest site has {counted(self.largest)}{spare}"
-        tried = f"; in {self.tried}, the sites would predict each other's data no better" if self.tried else ""
+        tried = f"; with {self.tried}, the sites would predict each other's data no better" if self.tried else ""
         return f"as many as the largest site has components{tried}"
 
 

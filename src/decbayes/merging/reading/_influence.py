@@ -14,7 +14,7 @@ from decbayes.merging.base.components import group_evidence, groups_of, log_baye
 from decbayes.merging.base.recentring import compared as as_compared
 from decbayes.merging.remarking import are_budgets, separate, site_names, subjects_of, unlike_texts
 from decbayes.posterior import Posterior
-from decbayes.remarks import DISSENT, Remark, about_sites, listed, warnings_in
+from decbayes.remarks import DISSENT, Remark, about_sites, warnings_in, with_shares
 
 if TYPE_CHECKING:
     from decbayes.merging.robust import Standing
@@ -187,13 +187,12 @@ def dissent(alignment: Alignment, names: Sequence[str]) -> Iterator[Remark]:
         if standing.disagrees and not standing.only_alone and site not in named
     ]
     if apart:
-        which = [f"{names[site]} ({standings[site].apart:.0%})" for site in apart]
+        which = [(names[site], standings[site].apart) for site in apart]
         yield Remark(
             DISSENT,
-            f"{listed(which)} clearly disagree{'' if len(which) > 1 else 's'} with most sites.",
+            f"{with_shares(which, 'its evidence')} clearly disagree{'' if len(which) > 1 else 's'} with most sites.",
             "Check units, columns and coding there. Merge with robust=True (`--robust`) to leave "
             f"{'them' if len(which) > 1 else 'it'} out.",
-            "In brackets: the share of its evidence that disagrees.",
             sites=(*apart,),
         )
 

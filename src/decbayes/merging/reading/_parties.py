@@ -95,7 +95,7 @@ class Parties:
     >>> group = db.merging.Party((0,), 0.67, 190.0, 2.0, 190.0, 2)
     >>> found = db.merging.Parties(np.array([4.0, 1.0, 1.0]), 1, 0.67, (group,))
     >>> print(*found.remarks(["a", "b", "c"]))  # doctest: +ELLIPSIS
-    Without a (1 of 3 sites) the merge changes by 190 posterior standard deviations. Without any other site ...
+    Without a (1 of 3 sites) the merge changes by 190 posterior standard deviations. No other site changes it by ...
     """
 
     evidence: Array
@@ -150,9 +150,9 @@ def remark_on(group: Party, sites: int, names: Sequence[str] | None, refined: bo
         f"Without {', '.join(members)} ({len(members)} of {sites} sites) the merge changes by {group.change:,.0f} "
         "posterior standard deviations.",
         f"{who}: compare {'their' if several else 'its'} data with the others'. {ROBUST[refined]}.",
-        f"Without {f'{group.tried} other groups of this size that were tried,' if several else 'any other site'} it "
-        f"changes by at most {group.usual:,.1f}. {'These have' if several else 'It has'} {group.share:.0%} of all "
-        "evidence.",
+        f"{f'None of {group.tried} other groups of this size that were tried' if several else 'No other site'} "
+        f"changes it by more than {group.usual:,.1f}. {'These sites have' if several else 'This one has'} "
+        f"{group.share:.0%} of all evidence.",
         sites=group.sites,
     )
 

@@ -39,10 +39,10 @@ ALONE = 0.5
 # A site counts in full from this share of its evidence on.
 IN_FULL = 0.995
 ASK = (
-    "Ask how its data were collected: units, coding, period. It may also be right, or have seen something else. "
-    "Rounds (refine) count it again, unless its files are left out of them."
+    "Ask how its data were collected (units, coding, period): it may be right, or have seen something else. "
+    "Rounds (refine) count it again unless you leave its files out."
 )
-AGREED = "If its units are wrong, its values may be in the agreed scales: agree on columns without it, and fit again."
+AGREED = "If its units are wrong, the agreed scales may be, too: agree on columns without it, and fit again."
 RESTART = "If nothing is wrong with its data, fit it again with more restarts."
 COPIED = "Ask whether both are fits of the same data, and merge only one of them."
 LESS = "Compare that part of its data with the others'."
@@ -230,15 +230,14 @@ class RobustMerge:
     def _of_fit(self, sites: Sequence[str]) -> Iterator[Remark]:
         if self.misfit:
             out = [name for name, standing in zip(sites, self.sites, strict=True) if standing.is_out]
-            who = f"Only {listed(out)}, far further off than the others," if out else "So nobody"
-            verdict = f"{who} {'are' if len(out) > 1 else 'is'} left out; the {'others' if out else 'sites'}"
+            who = f"Only {listed(out)}, much further off than the others," if out else "So nobody"
+            verdict = f"{who} {'are' if len(out) > 1 else 'is'} left out: {'the others' if out else 'all sites'}"
             yield Remark(
                 "many sites disagree",
-                "Many sites disagree by more than is usual where components are clearly separate and the model "
-                f"describes the data. {verdict} count as in a plain merge.",
+                "Many sites disagree by more than is usual if components are well separated and the model describes "
+                f"the data. {verdict} count as in a plain merge.",
                 "Components may overlap, or many values may be missing. If not, look for outliers, skewed columns "
-                "(take logarithms) and too few components. A fault that is not far larger than these differences "
-                "goes unnoticed.",
+                "(take logarithms) and too few components. Faults not much larger than these differences go unnoticed.",
                 severity="warning" if out else "note",
             )
 

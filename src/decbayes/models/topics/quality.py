@@ -221,7 +221,7 @@ class Quality:
 
     def said(self) -> str:
         """The diversity of topics, in words."""
-        return f"diversity {self.diversity:.2f}: different words among the {self.top} top words of all topics"
+        return f"diversity {self.diversity:.2f}: the share of different words among the top {self.top} of all topics"
 
     @cached_property
     def affinity(self) -> Array:

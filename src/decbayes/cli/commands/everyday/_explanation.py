@@ -31,10 +31,9 @@ MOST_PROVEN = 200  # proofs are quick up to this many components of all sites
 SPACES = 2  # around a column
 MEANING = (
     "times chance: spread between sites relative to chance; 1 means chance alone.\n"
-    "between sites: the standard deviation between sites that would explain the rest,\n"
-    "in the units of the data"
+    "between sites: standard deviation between sites beyond chance, in the units of the data"
 )
-ASSUMED = "p-value: if sites were the same, {record}s independent and the model right."
+ASSUMED = "p-value: of such a spread if sites were the same, {record}s independent and the model right."
 SHORTEST_CAPTION = 16  # width of the last column on a narrow terminal
 
 
@@ -82,10 +81,14 @@ def print_alignment(
         print_heterogeneity(spread[coupled], merged, texts)
 
 
+def not_tested(why: str) -> str:
+    return f"Not tested: whether sites differ by more than chance. {why[:1].upper()}{why[1:]}"
+
+
 def print_differences(differences: Sequence[Difference], undecided: str, spread: Sequence[Heterogeneity]) -> None:
     """Print whether sites differ by more than chance, term by term, or why that is unknown."""
     if undecided:
-        output().print(plain(f"Whether sites differ by more than chance is not known: {undecided}"))
+        output().print(plain(not_tested(undecided)))
     if undecided or not differences:
         return
     table = Table("term", "times chance", "between sites", title="do sites differ?", box=None)
@@ -98,7 +101,7 @@ def print_differences(differences: Sequence[Difference], undecided: str, spread:
         table.add_row(plain(term.name), Text(times, style="yellow" if term.notable else ""), between)
     output().print(table)
     output().print(f"{MEANING}.")
-    output().print("Each term by itself, the others as merged; I² and τ² (in reports before rounds) let all differ.")
+    output().print("Each term is tested with the others as merged; I² and τ² in a report let all of them differ.")
     for line in verdict(differences, spread[0]):
         output().print(plain(line))
 
@@ -109,10 +112,10 @@ def verdict(differences: Sequence[Difference], spread: Heterogeneity) -> Iterato
         return
     most_first = sorted(differences, key=lambda term: -term.times)
     notable = ", ".join(term.name for term in most_first if term.notable)
-    why = f"explained by {notable}" if notable else "no single term explains it"
-    clear = why if spread.differ(0) else "no clear difference"
+    which = f"in {notable}" if notable else "but no single term explains it"
+    conclusion = f"Sites differ {which}" if spread.differ(0) else "No clear difference"
     chance = f"p {spread.p_text(0)} if the sites were the same and the model held"
-    yield f"All terms together or any by itself: {chance}; {clear}."
+    yield f"{conclusion}: {chance} (all terms together, and each by itself)."
 
 
 def legend(alignment: Alignment, coupled: CoupledSet, confidence: Confidence | str) -> Iterator[str]:
@@ -140,7 +143,7 @@ def proven_matches(alignment: Alignment, coupled: CoupledSet) -> Iterator[str]:
         matched = ~np.isnan(np.concatenate(match_margins(alignment, coupled)))
         proven = np.concatenate([site[coupled] for site in reading.proven(alignment)])
         yield f"Proven optimal: {int((proven & matched).sum())} of {int(matched.sum())} matches"
-        yield "(every best one-to-one alignment has them, which does not make them right)."
+        yield "(they are in every best one-to-one alignment, which does not make them right)."
 
 
 def close_calls(alignment: Alignment, coupled: CoupledSet) -> str:
@@ -164,7 +167,7 @@ def print_shared(shared: Shared, texts: Mapping[int, str], names: Sequence[str],
 def print_heterogeneity(spread: Heterogeneity, merged: Posterior, texts: Mapping[int, str]) -> None:
     """Print whether sites differ by more than chance, slot by slot."""
     if spread.reason:
-        output().print(plain(f"Whether sites differ by more than chance is not known: {spread.reason}"))
+        output().print(plain(not_tested(spread.reason)))
     if not np.isfinite(spread.ratio).any():
         return
     table = Table("slot", "times chance", "p-value", "between sites", "merged", title="do sites differ?", box=None)
@@ -176,7 +179,7 @@ def print_heterogeneity(spread: Heterogeneity, merged: Posterior, texts: Mapping
                 str(slot), ratio, spread.p_text(slot).removeprefix("= "), between_text(spread, merged, slot), text
             )
     output().print(table)
-    output().print(f"{MEANING}, of the entry that stands out most.")
+    output().print(f"{MEANING},\nof the value that stands out most.")
     output().print(ASSUMED.format(record=view_of(merged.structure).record))
 
 
@@ -249,10 +252,10 @@ def print_influence(alignment: Alignment, names: list[str]) -> None:
         values = (f"{column[site]:{'+,.1f' if name == 'log BF' else '.0%'}}" for name, column in compared.items())
         table.add_row(plain(site_name), *shares, *values, flags)
     output().print(table)
-    output().print("× median: its evidence in units of the median site's.")
+    output().print("× median: the site's evidence relative to the median site's.")
     same = "components" if alignment.structure.symmetry else "parameters"
     if "log BF" in compared:
-        output().print(f"log BF: nats in favour of the site's {same} being the same as the others'.")
+        output().print(f"log BF: nats in favour of the site's {same} being the same as the others' (below 0: against).")
     if "against" in compared:
         output().print("against: the share of its evidence that contradicts the others.")
 
@@ -264,7 +267,7 @@ def print_parties(parties: Parties, names: list[str]) -> None:
     share = f"{parties.share:.0%} of all evidence"
     output().print(f"groups: the largest {parties.largest} of {len(names)} sites have {share}.")
     change = f"parameters move by up to {parties.change:,.1f} deviations"
-    output().print(f"Without a site or a tried group, {change}.")
+    output().print(f"Without any one site, or any group that was tried, {change}.")
     for remark in parties.remarks(names):
         output().print(plain(str(remark)))
 

@@ -80,7 +80,8 @@ def print_header(posterior: Posterior) -> None:
     ]
     view = view_of(structure)
     name = view.usual_name
-    console.print(plain(f"{name[:1].upper()}{name[1:]} ({', '.join(settings) or 'no settings'})"))
+    listed = f" ({', '.join(settings)})" if settings else ""
+    console.print(plain(f"{name[:1].upper()}{name[1:]}{listed}"))
     print_modelled(posterior, console.print)
     console.print(f"structure {structure.fingerprint[:12]}, posterior {posterior.digest[:12]}", style="dim")
     console.print(f"uncertainty: {view.uncertainty(posterior)}", style="dim")

@@ -90,7 +90,7 @@ def check_preview(file: Path, shown: Preview, manifest: Manifest) -> None:
         raise NotDisclosed(f"{file} is not released. {'; '.join(broken)}. `decbayes preview` shows everything.")
     for statement in shown.statements:
         if statement.severity == "look":
-            messages().print(f"Look at this: {plain(statement.topic)}: {plain(statement.text)}")
+            messages().print(f"Look at this ({plain(statement.topic)}): {plain(statement.text)}")
 
 
 def signer(key: Path | None) -> tuple[bytes, Sign | None]:

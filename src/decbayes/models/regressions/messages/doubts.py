@@ -31,10 +31,10 @@ NEARLY_ALL = 0.98
 
 SINGLE_OUTCOME = Remark(
     "single outcome",
-    "All rows have the same outcome, so that they say little about coefficients but much about the prior.",
+    "All rows have the same outcome: they say little about coefficients, and the prior decides much.",
     ROUND,
 )
-FEW_LEVELS = Remark("few levels", "Rows have few of the levels of the outcome, and say little about the others.", ROUND)
+FEW_LEVELS = Remark("few levels", "The rows have few of the outcome's levels, and say little about the others.", ROUND)
 SEPARATED = Remark("separated outcomes", "The predictors separate the outcomes of these rows.", ROUND)
 FEW_EVENTS = Remark("few events", f"There are fewer than {LEAST_EVENTS:.0f} events per coefficient.", ROUND)
 OVERDISPERSED = Remark(
@@ -57,8 +57,8 @@ REPEATED_ROWS = Remark(
 ONE_ROW = "Is it a row of totals, or a typing error? It alone decides coefficients."
 SURVEY_WEIGHTS = Remark(
     "survey weights",
-    "Weights are not whole numbers, so they are not frequencies. Yet each row counts as that many rows: intervals are "
-    "those of as many rows as the weights add up to.",
+    "Weights are not whole numbers, so they are not frequencies. Yet each row counts as that many: intervals are as "
+    "narrow as those of as many rows as the weights add up to.",
     "Use robust errors: decbayes calibrate --robust.",
 )
 FREQUENCIES = Remark(
@@ -155,11 +155,11 @@ def of_rows(columns: Mapping[str, Column], points: Array, predictors: Collection
     names = {name: printable(name)[:LONGEST_NAME] for name in columns}
     alone = [names[name] for name, column in columns.items() if column.factor == "real" and outweighs(named[name])]
     if alone:
-        yield Remark("one row", f"Nearly all variation of {listed(alone)} is that of one row.", ONE_ROW)
+        yield Remark("one row", f"Nearly all the variation in {listed(alone)} is due to one row.", ONE_ROW)
     constant = [names[name] for name in predictors if not columns[name].entries[0] and np.ptp(named[name]) == 0.0]
     if constant:
         what = f"Columns with one value in all rows: {listed(constant)}."
-        yield Remark(CONSTANT, what, "Others estimate their coefficients.", severity="note")
+        yield Remark(CONSTANT, what, "Other sites estimate their coefficients.", severity="note")
 
 
 def are_repeated(points: Array, real: Sequence[bool]) -> bool:
@@ -192,7 +192,9 @@ def of_terms(labels: tuple[str, ...], matrix: Array, levels: list[int]) -> Itera
     missing = [label for label, column in zip(labels, matrix.T, strict=True) if "=" in label and not column.any()]
     if missing:
         shown = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
-        yield Remark("missing category", f"No row counts as {shown}.", "Others estimate these terms.", severity="note")
+        yield Remark(
+            "missing category", f"No row counts as {shown}.", "Other sites estimate these terms.", severity="note"
+        )
     factors: dict[str, list[int]] = {}
     for place, label in enumerate(labels):
         term = label.rpartition(": ")[2]  # without the level of an outcome
@@ -202,4 +204,4 @@ def of_terms(labels: tuple[str, ...], matrix: Array, levels: list[int]) -> Itera
     without = [name for name, places in factors.items() if (matrix[:, places].sum(axis=1) == always).all()]
     if without and levels:
         what = f"No row is in the reference category of {', '.join(without)}."
-        yield Remark("missing category", what, "Others say how the rest compares with it.", severity="note")
+        yield Remark("missing category", what, "Other sites show how the rest compares with it.", severity="note")
