@@ -175,7 +175,7 @@ def test_a_site_that_was_left_out_disagrees_as_a_whole(monkeypatch):
     monkeypatch.setattr("decbayes.merging.robust.standings", lambda given: tuple(left_out))
     monkeypatch.setattr("decbayes.merging.reading._influence.separate", lambda *given: ())
     (said,) = [remark.what for remark in db.merging.remarks(db.align(posteriors)) if remark.kind == DISSENT]
-    assert said.startswith("site 0 (100%) clearly disagrees")
+    assert said.startswith("site 0 (100% of its evidence) clearly disagrees")
 
 
 NOISES = {

@@ -39,7 +39,8 @@ def matrix(findings: Findings, coupled: CoupledSet) -> Markup:
     compared = findings.influence.comparisons
     return figure(
         matrix_table(findings, coupled),
-        f"Numbers are the site's own (1+3 if two of its {plural(findings.view.noun, 2)} are one here, 5× if five). ",
+        f"Numbers are those of the site's own {plural(findings.view.noun, 2)} (1+3 if two of them are one here, 5× if "
+        "five). ",
         SHADE,
         " ? marks a close call.",
         f" ≠ marks a {findings.view.noun} that the site disagrees about." if "log BF" in compared else "",
@@ -150,12 +151,11 @@ def draw_tree(findings: Findings, components_tree: Tree) -> Markup:
     marks = [tag("path", d=path, class_=f"branch {name}") for name, path in sorted(paths.items())]
     for nats in layout.ticks():
         marks.append(tag("text", f"{nats:,}", class_="label", x=LEFT - 8.0, y=up(float(np.log1p(nats))) + 4.0))
+    middle = f"translate(12 {(HEIGHT - FEET) / 2:.0f}) rotate(-90)"
+    marks.append(tag("text", "nats lost by joining", class_="tick name", transform=middle))
     marks += slot_marks(slots_of(findings.alignment), layout.leaves, across)
     title = f"Tree of {count_of(len(layout.leaves), 'component')} of {count_of(len(findings.sites), 'site')}"
-    caption = (
-        "Heights are the nats lost by a join, on a scale of log(1 + nats). "
-        "Below: the number of the merged component that each went into. "
-    )
+    caption = "Heights are on a scale of log(1 + nats). Below: the merged component that each went into. "
     return figure(svg(marks, WIDTH, HEIGHT, title), caption, legend(findings))
 
 

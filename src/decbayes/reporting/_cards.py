@@ -92,7 +92,7 @@ def badge(findings: Findings, coupled: CoupledSet, slot: int) -> list[Markup]:
     """A badge for a component that deserves a look."""
     shared = findings.shared[coupled]
     texts = {
-        "mixed": slot in shared.unlike,
+        "components differ": slot in shared.unlike,
         "duplicate": any(slot in pair for pair in shared.duplicates),
         "one site": len(findings.sites) > 1 and len(shared.sites(slot)) == 1,
         "empty": not shared.sites(slot),
@@ -195,8 +195,8 @@ def disagreements(findings: Findings) -> Markup | None:
     head = ("site", findings.view.noun, "chance of being the same", "at this site", "at all others")
     shown = table(head, [row[1:] for row in rows[:MOST_DISAGREEMENTS]])
     meaning = (
-        "Chance of being the same: the probability that both are the same and differ only by chance, if both were "
-        "equally likely beforehand."
+        "Chance of being the same: the probability that both differ only by chance, if being the same and being "
+        "different were equally likely beforehand."
     )
     more = [left_out(len(rows) - MOST_DISAGREEMENTS, "component"), left_out(len(flagged) - MOST_QUOTED, "site")]
     return concat([shown, more, note(meaning)])

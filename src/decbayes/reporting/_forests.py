@@ -17,18 +17,18 @@ LONGEST = 14  # characters of a site's name in a drawing
 KNOWN = 0.9  # of the prior's standard deviation: above it, a site tells nothing about a term
 SMALLEST, LARGEST = 2.5, 6.0  # radii of dots, by the weight of a site
 READING = (
-    f"Each line is a {LEVEL:.0%} interval: for each site alone, for all sites together, and for the value of a "
-    "further site. Larger dots are sites with more information. I² is the share of the variation between "
-    "sites that is not due to chance; τ² is the variance between sites (DerSimonian and Laird). Intercepts "
-    "have neither: they are where all terms are 0, often far from all data, where no site says much."
+    f"Each line is a {LEVEL:.0%} interval: for each site alone, for all sites together, and for a new site. Larger "
+    "dots: sites with more information. I² is the share of the variation between sites that is not due to chance; τ² "
+    "is the variance between sites (DerSimonian and Laird). Intercepts have neither: they refer to 0 in all terms, "
+    "often far from the data, and no site knows much about them."
 )
 NOT_COMPARED = (
-    f"Each line is a {LEVEL:.0%} interval: for each site alone and for all sites together. Larger dots are sites with "
+    f"Each line is a {LEVEL:.0%} interval: for each site alone and for all sites together. Larger dots: sites with "
     "more information. I² and τ² are left out:"
 )
 REFINED = (
-    "Single sites are not shown, because their files of a round depend on each other. A report of their first "
-    "posteriors shows them, with I² and τ²."
+    "Single sites are not shown, because after a round their files depend on each other. A report of their first "
+    "files shows them, with I² and τ²."
 )
 
 
@@ -142,7 +142,7 @@ def forest(
     ]
     lines.append(Line("all sites", merged.times(per), "strong", LARGEST))
     if pooled is not None and pooled.prediction is not None:
-        lines.append(Line("further site", pooled.prediction.times(per), "expected", 0.0))
+        lines.append(Line("new site", pooled.prediction.times(per), "expected", 0.0))
     axis = findings.view.ratio if factors else outcome_axis(findings, merged, about)
     axis += f" per {per:g}" if per != 1.0 else ""
     drawing = intervals(

@@ -178,8 +178,9 @@ def columns(findings: Findings, parts: dict[int, Profile], about: About) -> Mark
     drawings = [panel(about.with_unit(name), column(name, parts, order)) for name in chosen]
     left, several = len(parts[order[0]].columns) - len(chosen), plural(findings.view.noun, 2)
     ordered = any(part.weight is not None for part in parts.values())
+    frequent = f", the most frequent {findings.view.noun} first" if ordered else ""
     notes = [
-        f"Means with {LEVEL:.0%} intervals, or shares of categories{', the most frequent first' if ordered else ''}.",
+        f"One row per {findings.view.noun}{frequent}: its mean with a {LEVEL:.0%} interval, or shares of categories.",
         *([f"Intervals are too narrow where {several} overlap."] * (findings.merged.calibration is None)),
         *([f"The {len(chosen)} columns in which {several} differ most; {left} are left out."] * (left > 0)),
         *([f"The {len(order)} most frequent of {findings.nouns(len(parts))}."] * (len(parts) > len(order))),
@@ -195,7 +196,7 @@ def column(name: str, parts: dict[int, Profile], order: Sequence[int]) -> Markup
         return stacks(shares)
     yes = all(value.unit == "probability" for value in means.values())
     lines = [Line(str(slot), value.times(100.0) if yes else value) for slot, value in means.items()]
-    return intervals(lines, name=name, axis="yes, in percent" if yes else "")
+    return intervals(lines, name=name, axis="yes, in percent" if yes else "mean")
 
 
 def stacks(shares: Mapping[int, Mapping[str, Interval]]) -> Markup:

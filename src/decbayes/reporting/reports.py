@@ -50,7 +50,7 @@ DIGITS = 12  # of a fingerprint
 STATISTICIANS = "For statisticians"
 NOTHING = About()
 SURENESS = {
-    "margin": "margin: the objective's loss in the next best slot, in nats. It is not a probability.",
+    "margin": "margin: how much worse the next best slot would be, in nats of the objective. It is no probability.",
     "probability": "probability: how often such a match was right at simulated sites like these. It is too high if the "
     "model is wrong, or if each site has only some of the components.",
 }
@@ -239,8 +239,9 @@ def components(findings: Findings, shape: Shape | None, about: About) -> Markup:
     shown, notes = [overview(findings, parts, about)], findings.notes.summary
     for coupled in findings.sets:
         title = tag("h3", " + ".join(coupled.factors)) if len(findings.sets) > 1 else None
-        readable = note(f"{notes[0].upper()}{notes[1:]}.") if notes else None
-        shown += [title, note(f"{count_text(findings, coupled)}."), readable, cards(findings, coupled, parts, about)]
+        readable = f"{notes[0].upper()}{notes[1:]}." if notes else ""
+        counted = note(f"{count_text(findings, coupled)}. {readable}".strip())
+        shown += [title, counted, cards(findings, coupled, parts, about)]
     return concat(shown)
 
 
@@ -256,8 +257,8 @@ def merged_sites(findings: Findings) -> Markup:
     what = f"{findings.sizes[1]}s" if findings.total else "information"
     same = "components" if findings.sets else "parameters"
     meanings = {
-        "log BF": f" log BF: nats in favour of the site's {same} being those of the others (negative: not). Wide "
-        "priors favour that.",
+        "log BF": f" log BF: nats in favour of the site's {same} being the same as the others' (below 0: against); "
+        "wide priors raise it.",
         "against": " against: the share of its evidence that contradicts the others.",
     }
     meaning = f"share: of all {what}.{''.join(meanings[name] for name in compared)}"
