@@ -214,9 +214,10 @@ def classes(posterior: Posterior, *, across: int = 4, level: float = 0.9) -> "Fi
     >>> [axes.get_title() for axes in db.plot.classes(posterior).axes]
     ['age', 'ward']
     """
-    _, parts = parts_of(Profile, posterior, "not of a table's columns", level=level)
+    view, parts = parts_of(Profile, posterior, "not of a table's columns", level=level)
     order = by_weight(dict(enumerate(parts)))
-    labels = [f"{k}" if parts[k].weight is None else f"{k}, {parts[k].weight:.0%}" for k in order]
+    weights = {k: "" if parts[k].weight is None else f" ({parts[k].weight:.0%})" for k in order}
+    labels = [f"{view.noun} {k}{weight}" for k, weight in weights.items()]
     chosen = most_different(parts, MOST_PANELS)
     figure, panels = grid(len(chosen), across, width=1.9, height=0.6 + 0.22 * len(order))
     for place, (axes, name) in enumerate(zip(panels, chosen, strict=True)):
@@ -241,7 +242,9 @@ def draw_column(axes: "Axes", values: Sequence[Interval | Shares]) -> None:
         axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0.0), ncols=2, handlelength=0.8, columnspacing=0.8)
         return
     axes.locator_params(axis="x", nbins=4)
-    if first.unit == "probability":
+    yes = first.unit == "probability"
+    axes.set_xlabel("share of yes" if yes else "mean")
+    if yes:
         axes.set_xlim(-0.02, 1.02)
 
 

@@ -86,7 +86,7 @@ def draw_ranks(axes: "Axes", by_trial: Any, counts: Any) -> None:
     axes.axhspan(1.0 - 2.0 * error, 1.0 + 2.0 * error, color=PALE, linewidth=0)
     axes.bar((np.arange(bars) + 0.5) / bars, heights, width=0.8 / bars, color=BLUE)
     axes.axhline(1.0, color=INK, linewidth=0.6)
-    axes.set(xlim=(0.0, 1.0), xticks=[0.0, 0.5, 1.0], yticks=[0, 1], xlabel="rank of the truth")
+    axes.set(xlim=(0.0, 1.0), xticks=[0.0, 0.5, 1.0], yticks=[0, 1], xlabel="rank of the truth", ylabel="density")
 
 
 def draw_reliability(axes: "Axes", pairs: Any) -> None:
@@ -94,5 +94,5 @@ def draw_reliability(axes: "Axes", pairs: Any) -> None:
     axes.plot([0.0, 1.0], [0.0, 1.0], color=GREY, linewidth=0.6)
     axes.plot(stated, right, "o-", color=BLUE, markersize=3)
     axes.set(xlim=(0.0, 1.02), ylim=(0.0, 1.02), xticks=[0.0, 0.5, 1.0], yticks=[0.0, 0.5, 1.0])
-    axes.set(xlabel="stated", ylabel="right")
+    axes.set(xlabel="stated probability", ylabel="share right")
     axes.set_title("matches", loc="left")
