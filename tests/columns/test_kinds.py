@@ -184,7 +184,7 @@ def test_values_that_do_not_fit_are_refused_and_not_quoted(column, values, messa
 
 
 def test_missing_and_ragged_columns_are_refused():
-    with pytest.raises(InvalidData, match="lacks 2 of the 4 agreed columns: visits, smoker"):
+    with pytest.raises(InvalidData, match="lack 2 of the 4 agreed columns: visits, smoker"):
         coded({"sex": ["f"], "age": [1.0]}, COLUMNS)
     with pytest.raises(InvalidData, match="different lengths"):
         coded({**RAW, "age": [1.0]}, COLUMNS)

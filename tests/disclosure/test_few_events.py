@@ -115,7 +115,7 @@ def test_sites_with_few_events_are_not_selected_away(rng):
     ],
 )
 def test_other_sites_with_few_events_are_refused_with_what_that_does(model, persons, rng):
-    with pytest.raises(NotDisclosed, match="Without such sites a merge finds the rare outcome too often"):
+    with pytest.raises(NotDisclosed, match="A merge without such sites overestimates the rare outcome"):
         safe(model, with_events(site(rng), [3, 8]), persons=persons)
 
 

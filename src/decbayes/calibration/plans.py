@@ -153,7 +153,7 @@ def advice(plan: Plan, report: PlanReport) -> str:
         return f"With {where}: " + " ".join(filter(None, remarks))
     surely = min((share.lower for share in report.coverage.values()), default=plan.level)
     if surely < plan.level - 2.0 * TOO_NARROW:
-        return f"With {where} so few data sets show nothing wrong; simulate more (--data-sets)."
+        return f"With {where}, so few data sets cannot show how good intervals are: simulate more (--data-sets)."
     return f"With {where} the merge is about as good as one fit of all data, and its intervals can be used."
 
 

@@ -98,7 +98,7 @@ def coded(frame: Any, columns: Columns) -> Array:
     lacking = [name for name in columns if name not in names]
     if lacking:
         raise InvalidData(
-            f"The data lacks {len(lacking)} of the {len(columns)} agreed columns: {some(lacking)}. A column that a "
+            f"The data lack {len(lacking)} of the {len(columns)} agreed columns: {some(lacking)}. A column that a "
             "site does not have is a column of missing values."
         )
     parts = [coded_column(name, column, values_in(frame, name)) for name, column in columns.items()]

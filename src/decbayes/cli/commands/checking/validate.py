@@ -297,8 +297,8 @@ def print_scores(scores: Scores) -> None:
         else "observations, each predicted from all others"
     )
     results().print(
-        f"log predictive density per {plain(scores.unit)} of {scores.observations:,} {observations}; higher is better. "
-        "±: standard error."
+        f"score: log predictive density per {plain(scores.unit)}, higher is better; ±: standard error. "
+        f"{scores.observations:,} {observations}."
     )
     for name, few in zip(scores.names, scores.unreliable or (), strict=False):
         if few:

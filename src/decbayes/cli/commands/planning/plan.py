@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -239,8 +240,9 @@ def print_report(plan: Plan, report: PlanReport) -> None:
     results().print(table)
     if report.right[0] == report.right[0]:
         results().print(f"matches right: {report.right}")
-        for probability, right, count in report.reliability():
-            results().print(f"  probability {probability:.0%}: {right:.0%} of {count} right")
+        for probability, alike in groupby(report.reliability(), key=lambda pair: f"{pair[0]:.0%}"):
+            rights, counts = zip(*((right * count, count) for _, right, count in alike), strict=True)
+            results().print(f"  probability {probability}: {sum(rights) / sum(counts):.0%} of {sum(counts)} right")
     results().print(f"behind a fit of all data: {report.gap[0]:.4f} ± {report.gap[1]:.4f} nat per {plan.model.unit}")
     results().print(
         f"In brackets: 95 % intervals over data sets.\n{len(report.trials)} data sets. {advice(plan, report)}"

@@ -200,7 +200,7 @@ class Table:
         if 0 < few < least:
             raise InvalidData(
                 f"All but fewer than {least} persons have the same '{self.target}', and the file would single out the "
-                "others. Without such sites a merge finds the rare outcome too often: choose one that more persons "
+                "others. A merge without such sites overestimates the rare outcome: choose one that more persons "
                 "have, or put several small sites into one file."
             )
         squares = self.columns[self.target].factor == "real" and len(values) <= SOLVABLE
