@@ -114,7 +114,7 @@ def rows(topics: Quality, coherence: Array | None) -> list[dict[str, Any]]:
 
 
 def print_quality(topics: Quality, counted: CoOccurrence | None) -> None:
-    table = Table("topic", *(["coherence"] if counted is not None else []), "words", "telling words", box=None)
+    table = Table("topic", *(["coherence"] if counted is not None else []), "words", "distinctive words", box=None)
     coherence = [] if counted is None else counted.coherence_texts()
     for row in rows(topics, None):
         if row["used"]:
