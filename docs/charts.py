@@ -355,7 +355,7 @@ def forest() -> Figure:
     sites = [model.fit(frame).posterior for frame in names["clinics"]]
     return estimates(
         [*(table(site, level=0.9) for site in sites), table(names["merged"], level=0.9)],
-        ["age", "ward=heart"],
+        {"age": "pressure per year of age", "ward=heart": "difference in pressure, heart ward and bone ward"},
         ["a", "b", "c", "d", "e"],
     )
 
@@ -365,15 +365,15 @@ def differing() -> Figure:
     names = names_of("sites-that-differ.md")
     fixed = [names["fixed"].coefficients(names["fixed"].fit(frame).posterior, level=0.9) for frame in names["unlike"]]
     both = names["varying"].coefficients(names["refined"].merged, level=0.9)
-    return estimates([*fixed, both], ["intercept", "age"], list("abcdefgh"))
+    return estimates([*fixed, both], {"intercept": "pressure", "age": "pressure per year of age"}, list("abcdefgh"))
 
 
-def estimates(tables: list[list[dict[str, Any]]], terms: list[str], sites: list[str]) -> Figure:
-    """A forest plot per term: each site, and the merge below."""
-    figure = canvas(7.2, 0.6 + 0.2 * len(tables))
+def estimates(tables: list[list[dict[str, Any]]], terms: dict[str, str], sites: list[str]) -> Figure:
+    """A forest plot per term, with what it measures: each site, and the merge below."""
+    figure = canvas(7.2, 0.8 + 0.2 * len(tables))
     labels = [f"clinic {name}" for name in sites] + ["merged"]
     places = np.arange(len(tables))[::-1]
-    for axes, term in zip(figure.subplots(1, len(terms), sharey=True), terms, strict=True):
+    for axes, (term, measured) in zip(figure.subplots(1, len(terms), sharey=True), terms.items(), strict=True):
         for place, table, label in zip(places, tables, labels, strict=True):
             row = next(row for row in table if row["term"] == term)
             shade = AMPS if label == "merged" else GREY
@@ -381,7 +381,8 @@ def estimates(tables: list[list[dict[str, Any]]], terms: list[str], sites: list[
             axes.plot(
                 row["mean"], place, "D" if label == "merged" else "s", color=shade, ms=5 if label == "merged" else 3.5
             )
-        axes.set(title=f"{term}: mean and 90 % interval", yticks=places, yticklabels=labels)
+        axes.set(title=f"{term}: mean and 90 % interval", xlabel=measured, yticks=places, yticklabels=labels)
+        axes.set_ylim(-0.6, len(tables) - 0.4)
         axes.xaxis.set_major_locator(MaxNLocator(4))
     return figure
 

@@ -57,7 +57,7 @@ function drawDecisions(settled) {
 function drawList(id, texts) {
   const list = byId(id);
   list.hidden = !texts.length;
-  keyed(list, texts, (text) => text, () => el("li"), (item, text) => setText(item, text));
+  keyed(list, texts, (text) => text, () => el("li"), (item, text) => setText(item, text.replaceAll("`", "")));
 }
 
 function drawGraph(network, kinds) {
