@@ -159,7 +159,7 @@ def doubts(findings: Findings) -> Iterator[str]:
         known, several = len(wrong) == len(matches), plural(findings.view.noun, 2)
         how_many = "fewer than 1" if sum(wrong) < 1 else f"about {number(round(sum(wrong), 1))}"
         yield (
-            f"of {matched} matches of {several}, {how_many} {'is' if sum(wrong) < 1 else 'are'} expected to be wrong"
+            f"{how_many} of {matched} matches of {several} {'is' if sum(wrong) < 1 else 'are'} expected to be wrong"
             if known
             else f"it is unknown whether all {several} of different sites were matched correctly"
         )
