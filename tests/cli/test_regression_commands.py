@@ -230,7 +230,7 @@ def test_after_rounds_sites_are_tested_but_not_shown_one_by_one(run, clinics):
     first, rounds = ((clinics / f"{name}.html").read_text() for name in ("first", "rounds"))
     assert ("for each site alone" in first, "I² is the share" in first) == (True, True)
     assert ("for each site alone" in rounds, "I² is the share" in rounds) == (False, False)
-    assert "Single sites are not shown, because their files of a round depend on" in rounds
+    assert "Single sites are not shown, because after a round their files depend on" in rounds
     assert "number of components" not in rounds
 
 

@@ -62,9 +62,9 @@ def test_groups_of_sites_that_share_nothing_are_named_largest_first():
     [
         ([[60.0, 40.0, 0], [50.0, 0, 0], [50.0, 0, 0]], ""),  # 40 % alone
         ([[50.0, 50.0, 0], [50.0, 0, 0], [50.0, 0, 0]], ""),  # exactly half
-        ([[40.0, 60.0, 0], [50.0, 0, 0], [50.0, 0, 0]], "A (60%)"),
+        ([[40.0, 60.0, 0], [50.0, 0, 0], [50.0, 0, 0]], "A (60% of its data)"),
         ([[40.0, 60.0, 0], [50.0, 0, 0], [0.4, 0, 0]], ""),  # of two sites each is alone with what the other lacks
-        ([[40.0, 60.0, 0], [20.0, 0, 80.0], [50.0, 0, 0]], "A (60%), B (80%)"),
+        ([[40.0, 60.0, 0], [20.0, 0, 80.0], [50.0, 0, 0]], "A (60% of its data), B (80%)"),
     ],
 )
 def test_a_site_is_alone_with_more_than_half_of_its_data_among_three_or_more(evidence, named):

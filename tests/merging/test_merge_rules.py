@@ -145,7 +145,7 @@ def test_sites_with_most_of_their_evidence_to_themselves_are_named(evidence, kin
     found = list(separate(np.array(evidence, dtype=float), ["one", "two", "three"]))
     assert [remark.kind for remark in found] == kinds
     if kinds == ["site alone"]:
-        assert "three (60%)" in found[0].what
+        assert "three (60% of its data)" in found[0].what
 
 
 @pytest.mark.parametrize(

@@ -31,9 +31,10 @@ MOST_PROVEN = 200  # proofs are quick up to this many components of all sites
 SPACES = 2  # around a column
 MEANING = (
     "times chance: spread between sites relative to chance; 1 means chance alone.\n"
-    "between sites: standard deviation between sites beyond chance, in the units of the data"
+    "between sites: standard deviation between sites beyond chance, in the units\n"
+    "of the data"
 )
-ASSUMED = "p-value: of such a spread if sites were the same, {record}s independent and the model right."
+ASSUMED = "p-value: of such a spread if sites were the same, {record}s independent\nand the model right."
 SHORTEST_CAPTION = 16  # width of the last column on a narrow terminal
 
 
@@ -101,7 +102,7 @@ def print_differences(differences: Sequence[Difference], undecided: str, spread:
         table.add_row(plain(term.name), Text(times, style="yellow" if term.notable else ""), between)
     output().print(table)
     output().print(f"{MEANING}.")
-    output().print("Each term is tested with the others as merged; I² and τ² in a report let all of them differ.")
+    output().print("Each term is tested with the others as merged; I² and τ² in a report let all of\nthem differ.")
     for line in verdict(differences, spread[0]):
         output().print(plain(line))
 
@@ -115,13 +116,14 @@ def verdict(differences: Sequence[Difference], spread: Heterogeneity) -> Iterato
     which = f"in {notable}" if notable else "but no single term explains it"
     conclusion = f"Sites differ {which}" if spread.differ(0) else "No clear difference"
     chance = f"p {spread.p_text(0)} if the sites were the same and the model held"
-    yield f"{conclusion}: {chance} (all terms together, and each by itself)."
+    yield from (f"{conclusion}: {chance}", "(all terms together, and each by itself).")
 
 
 def legend(alignment: Alignment, coupled: CoupledSet, confidence: Confidence | str) -> Iterator[str]:
     """What the numbers in brackets mean, and how far to trust them."""
     if not isinstance(confidence, Confidence):
-        yield f"Probabilities are not calibrated: {plain(confidence)}"
+        why = plain(f"{confidence[:1].upper()}{confidence[1:]}")
+        yield from ("How likely matches are right is not known.", why)
         yield "In brackets: the objective's loss in the next best slot, in nats."
         yield f"{close_calls(alignment, coupled)} are close calls (under {CLOSE:g}); others may be wrong, too."
         return
@@ -142,8 +144,10 @@ def proven_matches(alignment: Alignment, coupled: CoupledSet) -> Iterator[str]:
     if alignment.objective and alignment.one_to_one and len(sizes) > 1 and sum(sizes) <= MOST_PROVEN:
         matched = ~np.isnan(np.concatenate(match_margins(alignment, coupled)))
         proven = np.concatenate([site[coupled] for site in reading.proven(alignment)])
-        yield f"Proven optimal: {int((proven & matched).sum())} of {int(matched.sum())} matches"
-        yield "(they are in every best one-to-one alignment, which does not make them right)."
+        number = int((proven & matched).sum())
+        yield f"Proven optimal: {number} of {int(matched.sum())} matches"
+        if number:
+            yield "(they are in every best one-to-one alignment, which does not make them right)."
 
 
 def close_calls(alignment: Alignment, coupled: CoupledSet) -> str:
@@ -179,7 +183,7 @@ def print_heterogeneity(spread: Heterogeneity, merged: Posterior, texts: Mapping
                 str(slot), ratio, spread.p_text(slot).removeprefix("= "), between_text(spread, merged, slot), text
             )
     output().print(table)
-    output().print(f"{MEANING},\nof the value that stands out most.")
+    output().print(f"{MEANING}, of the value that stands out most.")
     output().print(ASSUMED.format(record=view_of(merged.structure).record))
 
 
@@ -255,7 +259,8 @@ def print_influence(alignment: Alignment, names: list[str]) -> None:
     output().print("× median: the site's evidence relative to the median site's.")
     same = "components" if alignment.structure.symmetry else "parameters"
     if "log BF" in compared:
-        output().print(f"log BF: nats in favour of the site's {same} being the same as the others' (below 0: against).")
+        output().print(f"log BF: nats in favour of the site's {same} being the same as the others'")
+        output().print("(below 0: against).")
     if "against" in compared:
         output().print("against: the share of its evidence that contradicts the others.")
 
@@ -267,7 +272,7 @@ def print_parties(parties: Parties, names: list[str]) -> None:
     share = f"{parties.share:.0%} of all evidence"
     output().print(f"groups: the largest {parties.largest} of {len(names)} sites have {share}.")
     change = f"parameters move by up to {parties.change:,.1f} deviations"
-    output().print(f"Without any one site, or any group that was tried, {change}.")
+    output().print(f"Without any one site or tried group, {change}.")
     for remark in parties.remarks(names):
         output().print(plain(str(remark)))
 
