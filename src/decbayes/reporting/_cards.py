@@ -237,8 +237,8 @@ def without(merged: Posterior, site: Posterior) -> Posterior:
     return Posterior(merged.structure, rest) if inside else merged
 
 
-def count_text(findings: Findings, coupled: CoupledSet) -> str:
-    """How many components there are, and how many slots are empty."""
+def empty_text(findings: Findings, coupled: CoupledSet) -> str:
+    """How many slots are empty, beside how many components; nothing if all are filled."""
     filled = len(findings.filled_slots(coupled))
     empty = findings.alignment.structure.components(coupled) - filled
-    return findings.nouns(filled) + (f", and {count_of(empty, 'empty slot')}" if empty else "")
+    return f"{findings.nouns(filled)}, and {count_of(empty, 'empty slot')}. " if empty else ""

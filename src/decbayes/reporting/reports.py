@@ -18,7 +18,7 @@ from decbayes.models.topics.quality import CoOccurrence
 from decbayes.posterior import EXACT, JOINT
 from decbayes.remarks import MOST_SHOWN, Remark
 from decbayes.reporting._alignments import dendrogram, support
-from decbayes.reporting._cards import cards, count_text, disagreements
+from decbayes.reporting._cards import cards, disagreements, empty_text
 from decbayes.reporting._overviews import overview
 from decbayes.reporting._remarks import checks, remarks
 from decbayes.reporting._sites import participants_table
@@ -240,8 +240,8 @@ def components(findings: Findings, shape: Shape | None, about: About) -> Markup:
     for coupled in findings.sets:
         title = tag("h3", " + ".join(coupled.factors)) if len(findings.sets) > 1 else None
         readable = f"{notes[0].upper()}{notes[1:]}." if notes else ""
-        counted = note(f"{count_text(findings, coupled)}. {readable}".strip())
-        shown += [title, counted, cards(findings, coupled, parts, about)]
+        text = f"{empty_text(findings, coupled)}{readable}"
+        shown += [title, note(text) if text else None, cards(findings, coupled, parts, about)]
     return concat(shown)
 
 
