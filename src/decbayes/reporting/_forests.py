@@ -93,7 +93,10 @@ def coefficient_table(
         values = [*shown, number(term.mean), range_text(term), *(differ if several else [])]
         rows.append((about.with_unit(term.name), *values))
     modelled = note(f"Models the {findings.view.modelled}.") if findings.view.modelled else None
-    return concat([modelled, table(head, rows, right=range(1, len(head)))])
+    # On a phone the last two columns are left out: each drawing has them, too.
+    return concat(
+        [modelled, tag("div", table(head, rows, right=range(1, len(head))), class_="pooled" if several else None)]
+    )
 
 
 def effect_places(estimates: Sequence[Estimate]) -> list[int]:
