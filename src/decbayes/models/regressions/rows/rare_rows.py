@@ -55,6 +55,8 @@ def pooled_rows(
     changed = points.copy()
     changed[:, used] = others
     kept = {name: columns.get(name, column) for name, column in table.columns.items()}
+    if hidden and not table.columns[table.target].flag:  # its mean would tell how many events there are
+        kept[table.target] = type(table.columns[table.target]).found_in(points[:, table.target_place])
     pooled_table = replace(table, columns=kept)
     check_levels(pooled_table, changed, least, persons)
     check_combinations(pooled_table, changed, having, minima)
