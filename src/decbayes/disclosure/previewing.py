@@ -202,6 +202,11 @@ def about_file(model: Model, posterior: Posterior, manifest: Manifest | None) ->
         yield Statement("manifest", "is about another posterior: the file was changed after it was made", "stop")
     if manifest.rules is None:
         yield Statement("rules", "none: for public or made-up data only", "look")
+    elif looser := manifest.rules.looser_than(Rules()):
+        usual = ", ".join(
+            f"{name} {getattr(manifest.rules, name)} (usually {getattr(Rules(), name)})" for name in looser
+        )
+        yield Statement("rules", f"looser than the usual ones: {usual}", "look")
     for change in manifest.changed:
         yield Statement("hidden", change)
     for remark in posterior.remarks:

@@ -22,7 +22,7 @@ from decbayes.cli.commands.study._where import (
 )
 from decbayes.cli.shared.common_options import Refit, Seed
 from decbayes.cli.shared.running import WrongArgument, with_example
-from decbayes.cli.shared.sharing import LEDGER, manifest_of, persons_of, rules_in_force
+from decbayes.cli.shared.sharing import LEDGER, manifest_of, persons_of, rules_given
 from decbayes.cli.shared.standard_streams import json_option, print_json, table_file
 from decbayes.cli.shared.terminal import messages, output, plain
 from decbayes.disclosure import Rules
@@ -48,7 +48,11 @@ RULES = "rules.toml"
 # Options that choose the words of topics, which the agreed list of words replaces.
 CHOOSING = frozenset({"stop_words", "ngrams", "tokens", "keep_case", "least_documents", "most_share", "most_words"})
 Stricter = Annotated[
-    str | None, Parameter(name="--rules", help="A TOML file of disclosure rules that are stricter than the protocol's.")
+    str | None,
+    Parameter(
+        name="--rules",
+        help="A TOML file of disclosure rules that are stricter than the protocol's; default: DECBAYES_RULES.",
+    ),
 ]
 
 
@@ -339,13 +343,12 @@ def rules_of_protocol() -> Iterator[None]:
 
 def rules_for(study: Study, site: str, stricter: str | None) -> Rules | None:
     """The rules of the protocol, tightened by the stricter ones of this site."""
-    agreed = study.protocol.rules
-    if agreed is None or stricter is None:
+    agreed, site_rules = study.protocol.rules, rules_given(stricter)
+    if agreed is None:
         return agreed
-    site_rules = rules_in_force(stricter)
-    if site_rules is None:
+    if site_rules is None and stricter is not None:
         raise NotDisclosed("A site may only be stricter than the protocol: leave out --rules none.")
-    return agreed.tightened(site_rules)
+    return agreed if site_rules is None else agreed.tightened(site_rules)
 
 
 def rules_text(study: Study, site: str, rules: Rules | None) -> str:
