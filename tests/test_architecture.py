@@ -24,6 +24,7 @@ FOUNDATION = {
     "families",
     "structure",
     "calibrated",
+    "contents",
     "posterior",
     "remarks",
 }
@@ -36,6 +37,7 @@ ALLOWED = {
     "structure": {"base", "errors", "families"},
     "calibrated": {"base", "errors", "families"},
     "posterior": {"base", "calibrated", "errors", "families", "remarks", "structure"},
+    "contents": {"families", "posterior", "structure"},
     "remarks": {"errors"},
     "files": FOUNDATION,
     "merging": FOUNDATION | {"devices", "files"},
