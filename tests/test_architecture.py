@@ -49,7 +49,7 @@ ALLOWED = {
     "updates": FOUNDATION | {"devices", "files", "merging", "models"},
     "streams": FOUNDATION | {"inputs", "merging", "models", "updates"},
     "calibration": FOUNDATION | {"files", "merging", "models", "streams", "updates"},
-    "disclosure": FOUNDATION | {"columns", "decbayes", "files", "merging", "models", "privacy"},
+    "disclosure": FOUNDATION | {"columns", "decbayes", "files", "inputs", "merging", "models", "privacy"},
     "network": FOUNDATION
     | {
         "calibration",

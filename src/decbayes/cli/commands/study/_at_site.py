@@ -255,7 +255,7 @@ def site_model(study: Study, files: Sequence[Path]) -> tuple[Model, Any, Persons
     except ValueError as error:
         raise WrongArgument(str(error)) from None
     sources = {name: settings[name] for name in kind.reading_options & settings.keys() if kind.many_files}
-    return model, observations, persons_of(model, files, study.protocol.person, **sources)
+    return model, observations, persons_of(model, files, study.protocol.person, rules=study.protocol.rules, **sources)
 
 
 def frame_of(model: Model, files: Sequence[Path]) -> Any:
