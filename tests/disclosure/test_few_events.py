@@ -76,6 +76,17 @@ def test_settings_found_in_the_data_do_not_tell_how_many_have_the_outcome(kind, 
     assert stated <= {((9.0,), 0.5)}
 
 
+def test_the_ends_of_a_spline_do_not_tell_the_dose_of_the_only_person_who_has_one(rng):
+    dose = np.zeros(60)
+    dose[7] = 37.5
+    quiet = {"report": lambda text: None}
+    frame = {"dose": dose, "x": rng.normal(size=60).round(2), "y": rng.normal(size=60).round(2)}
+    for spline in ("bs(dose, degree=3)", "ns(dose, df=2)"):
+        with pytest.raises(NotDisclosed, match="differ in 'dose', and the ends of a spline of it would tell by how"):
+            prepared(db.LinearRegression.from_frame(frame, f"y ~ {spline}", **quiet), frame, Rules())
+        prepared(db.LinearRegression.from_frame(frame, f"y ~ {spline.replace('dose', 'x')}", **quiet), frame, Rules())
+
+
 def test_the_few_without_a_common_outcome_are_hidden_too(rng):
     rows = site(rng)
     model, few = MODELS["logistic"], with_events(rows, [3, 5])

@@ -58,8 +58,9 @@ def show(
     if (manifest := manifest_of(posterior)) is not None and manifest.posterior == read.digest:
         note = load_note(posterior)
         records = records_text(manifest, view_of(read.structure).record, counting_in(note))
-        records += ", on top of an earlier file" if made_in(note) == "on top" else ""
-        print_manifest(manifest, records, "a merge" if "several" in note else "a draft")
+        merged = "several" in note
+        records += ", on top of an earlier file" if made_in(note) == "on top" and not merged else ""
+        print_manifest(manifest, records, "a merge" if merged else "a draft")
     for line in [*lines(read.remarks, None if remarks else MOST_SHOWN, rest="--remarks prints all"), *quality]:
         console.print(plain(line))
     console.print(components_table(read, top=top, shape=shape))
