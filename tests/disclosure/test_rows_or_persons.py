@@ -143,7 +143,9 @@ def test_lists_of_columns_count_persons_like_fits(run, rng, tmp_path):
         assert run(f"columns a.csv {line} --person none -o a.columns")[0] == 0
         (tmp_path / "a.columns").unlink()
     run("study new s --model linear-regression --formula score~ward --sites north --question q --rules usual")
-    assert "seems to identify persons" in run("study check a.csv --site north")[2]
+    errors = run("study check a.csv --site north")[2]
+    assert 'Name the column: person = "patient" in protocol.toml. If each row' in errors
+    assert 'after all: person = "none" in protocol.toml.' in errors
     assert not (tmp_path / "s/sites/north/north.columns").exists()
 
 

@@ -1,5 +1,6 @@
 """Commands of a study at one site: check the data, fit, preview, release, take part in rounds."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,6 +46,7 @@ MARKS = {"fine": " ", "look": "?", "stop": "✗"}
 STOPPED = 3
 STATEMENT = ("topic", "text", "severity")
 RULES = "rules.toml"
+PERSON = re.compile(r"--person (?:'([^']*)'|([\w-]+))")
 # Options that choose the words of topics, which the agreed list of words replaces.
 CHOOSING = frozenset({"stop_words", "ngrams", "tokens", "keep_case", "least_documents", "most_share", "most_words"})
 Stricter = Annotated[
@@ -73,7 +75,8 @@ def check(
     """
     study, site = where.locate()
     files, in_force = data_of(study, site, data), rules_for(study, site, rules)
-    model, observations, persons = site_model(study, files)
+    with rules_of_protocol():
+        model, observations, persons = site_model(study, files)
     remember(study, site, files)
     frame, model = frame_of(model, files), model.unsettled(study.protocol.settings.keys())
     statements = check_data(
@@ -334,11 +337,12 @@ def fit_settings(study: Study) -> dict[str, Any]:
 
 @contextmanager
 def rules_of_protocol() -> Iterator[None]:
-    """Remove the advice to go without rules from errors, because the protocol sets the rules."""
+    """Let errors advise what a study can do: its protocol sets the rules, and the column that identifies persons."""
     try:
         yield
     except NotDisclosed as error:
-        raise NotDisclosed(str(error).replace(MADE_UP, "").strip()) from None
+        text = PERSON.sub(lambda found: f'person = "{found[1] or found[2]}" in {FILE}', str(error))
+        raise NotDisclosed(text.replace(MADE_UP, "").strip()) from None
 
 
 def rules_for(study: Study, site: str, stricter: str | None) -> Rules | None:
