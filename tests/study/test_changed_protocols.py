@@ -68,6 +68,20 @@ def test_a_site_may_be_stricter_by_its_environment(run, tmp_path, begun, monkeyp
     assert run("study", "fit", "--site", "north")[0] == 0
 
 
+def test_a_site_may_have_rules_in_a_study_without(run, tmp_path, rng, monkeypatch):
+    assert run(*NEW[:-1], "none", "--sites", "north")[0] == 0
+    write_table(tmp_path / "north.csv", patients(rng, 60))
+    (tmp_path / "strict.toml").write_text("least_observations = 80\n", encoding="utf-8")
+    status, out, _ = run("study", "check", "north.csv", "--site", "north", "--rules", "strict.toml")
+    assert (status, "at least 80" in out) == (3, True)
+    assert run("study", "check", "north.csv", "--site", "north")[0] == 0
+    monkeypatch.setenv("DECBAYES_RULES", "strict.toml")
+    assert "at least 80" in run("study", "fit", "--site", "north")[2]
+    monkeypatch.delenv("DECBAYES_RULES")
+    assert run("study", "fit", "--site", "north")[0] == 0
+    assert "for public or made-up data only" in run("study", "preview", "--site", "north")[1]
+
+
 def test_a_preview_names_rules_that_are_looser_than_usual(run, begun):
     loose = begun.read_text(encoding="utf-8").replace("least_observations = 20", "least_observations = 8")
     begun.write_text(loose, encoding="utf-8")

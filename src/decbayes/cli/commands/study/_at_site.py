@@ -349,7 +349,7 @@ def rules_for(study: Study, site: str, stricter: str | None) -> Rules | None:
     """The rules of the protocol, tightened by the stricter ones of this site."""
     agreed, site_rules = study.protocol.rules, rules_given(stricter)
     if agreed is None:
-        return agreed
+        return site_rules
     if site_rules is None and stricter is not None:
         raise NotDisclosed("A site may only be stricter than the protocol: leave out --rules none.")
     return agreed if site_rules is None else agreed.tightened(site_rules)
@@ -357,15 +357,18 @@ def rules_for(study: Study, site: str, stricter: str | None) -> Rules | None:
 
 def rules_text(study: Study, site: str, rules: Rules | None) -> str:
     """The rules as an option of a single command, saved for later commands on the draft."""
-    if rules is not None:
+    file = private_folder(study, site) / RULES
+    if rules is None:
+        file.unlink(missing_ok=True)
+    else:
         lines = toml_table("rules", rules.plain()).split("\n", 1)[1]
-        content = f"# The rules that this site's drafts obey.\n{lines}"
-        write_whole(private_folder(study, site) / RULES, content.encode())
+        write_whole(file, f"# The rules that this site's drafts obey.\n{lines}".encode())
     return rules_of_drafts(study, site)
 
 
 def rules_of_drafts(study: Study, site: str) -> str:
-    return "none" if study.protocol.rules is None else str(private_folder(study, site) / RULES)
+    file = private_folder(study, site) / RULES
+    return str(file) if study.protocol.rules is not None or file.exists() else "none"
 
 
 def newest_draft(study: Study, site: str) -> Path:
