@@ -24,6 +24,7 @@ FOUNDATION = {
     "families",
     "structure",
     "calibrated",
+    "contents",
     "posterior",
     "remarks",
 }
@@ -36,6 +37,7 @@ ALLOWED = {
     "structure": {"base", "errors", "families"},
     "calibrated": {"base", "errors", "families"},
     "posterior": {"base", "calibrated", "errors", "families", "remarks", "structure"},
+    "contents": {"families", "posterior", "structure"},
     "remarks": {"errors"},
     "files": FOUNDATION,
     "merging": FOUNDATION | {"devices", "files"},
@@ -47,7 +49,7 @@ ALLOWED = {
     "updates": FOUNDATION | {"devices", "files", "merging", "models"},
     "streams": FOUNDATION | {"inputs", "merging", "models", "updates"},
     "calibration": FOUNDATION | {"files", "merging", "models", "streams", "updates"},
-    "disclosure": FOUNDATION | {"columns", "decbayes", "files", "merging", "models", "privacy"},
+    "disclosure": FOUNDATION | {"columns", "decbayes", "files", "inputs", "merging", "models", "privacy"},
     "network": FOUNDATION
     | {
         "calibration",

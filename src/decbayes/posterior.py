@@ -55,8 +55,9 @@ class Posterior(Displayed):
     `ids` identify components from one merge to the next; `follow` and `merge(since=…)` assign them. Components of a
     site that are parts of one share its id. `names` are given by people. `calibration` holds better deviations than the
     families' own; `calibrate` computes them. `remarks` say what to know before relying on the posterior, most important
-    first. `merged_from` are hashes of the posteriors that a merge consists of, so that none of them counts again in the
-    next merge. Neither is part of its value: equal posteriors may have different remarks.
+    first. `merged_from` are hashes of the posteriors that a merge consists of, or a fit was built on (`prior=`), so
+    that none of them counts again in the next merge. Neither is part of its value: equal posteriors may have different
+    remarks.
 
     `structure` is what all sites agree on, and `contribution` the matrix λ − λ0 of each factor.
 

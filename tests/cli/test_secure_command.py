@@ -131,7 +131,7 @@ def test_nothing_is_written_that_shows_a_members_numbers(run, begun, tmp_path):
 def test_nobody_takes_part_in_what_was_not_compared(run, begun):
     for said in ("", "--agreed 0123456789abcdef", f"--agreed {begun[:8]}"):
         status, _, errors = run(f"secure round sums north.csv --key north.key {said}")
-        assert (status, "could have added keys: compare it with the other members" in errors) == (1, True)
+        assert (status, "could have added keys or changed rules: compare it with the other members" in errors) == (1, True)
     assert not list(Folder("sums").path.glob("round_*"))
     # Once compared, it need not be said again; a changed agreement must be.
     assert visit(run, "north", begun)[0] == 0
@@ -200,6 +200,20 @@ def test_disclosure_rules_hold_at_each_site(run, begun, tmp_path, monkeypatch):
     status, _, errors = run(f"secure round ruled north.csv --key north.key --agreed {agreed} --rules none")
     assert (status, "a site may only be stricter" in errors) == (1, True)
     assert not list((tmp_path / "ruled" / "round_1").glob("*.masked"))
+
+
+def test_members_see_the_rules_before_they_agree_and_may_have_their_own(run, begun, tmp_path, monkeypatch):
+    """An agreement without rules once looked like any other, and a site's own rules did not hold."""
+    none = "disclosure: no rules: for public or made-up data. Anyone who can write there"
+    assert none in run("secure round sums north.csv --key north.key")[2]
+    assert "no rules: for public or made-up data" in run("secure status sums")[1]
+    new(run, folder="ruled", options="--rules usual")
+    assert "disclosure: least_cell 5, least_outcome 2" in run("secure round ruled north.csv --key north.key")[2]
+    (tmp_path / "own.toml").write_text("least_observations = 400\n", encoding="utf-8")
+    monkeypatch.setenv("DECBAYES_RULES", "own.toml")
+    for site in SITES:
+        status, _, errors = visit(run, site, begun, "--hold-back 0")
+    assert (status, "at least 400" in errors) == (1, True), errors
 
 
 def test_other_data_than_in_the_round_before_are_refused(run, begun):

@@ -3,7 +3,7 @@
 from groups import gaussian_charter, identities
 
 from decbayes.cli.commands.network.posterior import print_summary
-from decbayes.cli.commands.network.status import SHOWN, member_table, print_decisions, print_groups
+from decbayes.cli.commands.network.status import SHOWN, member_table, print_accounts, print_decisions, print_groups
 from decbayes.network.runtime.reports.log import sentence
 from decbayes.network.runtime.reports.metrics import metrics_text
 
@@ -39,15 +39,26 @@ def test_groups_are_counted_among_members_that_count_and_unknown_changes_are_lef
     print_groups({"largest": 2, "share": 0.5, "members": 6, "change": 3.21})
     print_groups({"largest": 0, "share": 0.0, "members": 2})
     one, two = printed(capsys)
-    assert one.endswith("of 5 members that count, the largest one has 25% of all evidence")
-    assert two.endswith("the largest 2 have 50% of all evidence; without a third of them, the merge changes by up to "
+    assert one.endswith("of 5 members that count, the largest one has 25% of their evidence")
+    assert two.endswith("the largest 2 have 50% of their evidence; without a third of them, the merge changes by up to "
                         "3.2 deviations")  # fmt: skip
+
+
+def test_counts_do_not_say_that_data_which_two_members_hold_count_once(capsys):
+    print_accounts({"observations": 65, "in_prior": 20, "in_records": 45})
+    assert printed(capsys) == [
+        "counts     65 observations: 20 in the prior, 45 in records; each data set of a member once"
+    ]
 
 
 def test_members_in_the_prior_show_their_observations(capsys):
     members = {"a": {"state": "in the prior", "in_prior": 300}, "b": {"in_prior": 9, "observations": 4, "shards": 1}}
     cells = [[*column.cells] for column in member_table(members).columns]
     assert cells[2] == ["300", "9 + 4"]
+    assert [member_table(part).columns[4].header for part in (members, {"b": {"observations": 4}})] == [
+        "share since epoch",
+        "share",
+    ]
     summary = {"observations": 309, "counted": [], "missing": [], "flags": {}, "same_data": [], "set": "0" * 16}
     print_summary(summary | {"not_counted": {"a": "in the prior", "c": "removed"}}, {}, gaussian_charter(identities(1)))
     lines = printed(capsys)

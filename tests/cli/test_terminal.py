@@ -89,7 +89,7 @@ def test_a_merge_made_in_python_is_refused_beside_a_file_that_is_in_it(run, tmp_
     db.save(db.merge([first, second]), tmp_path / "both.posterior")
     status, _, errors = run("merge a.posterior both.posterior -o m.posterior")
     assert status == 1
-    assert "a.posterior and both.posterior are a merge and a posterior that is in it" in errors
+    assert "a.posterior and both.posterior hold the same data: one was merged from the other, or built on it" in errors
     assert run("merge a.posterior both.posterior -o m.posterior --duplicates allow")[0] == 0
 
 

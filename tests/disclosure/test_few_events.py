@@ -53,6 +53,40 @@ def test_files_are_the_same_whoever_has_the_outcome_and_however_many(kind, rng):
         assert safe(model, with_events(rows, events)).changed == ()
 
 
+@pytest.mark.parametrize("kind", ["poisson", "survival"])
+def test_settings_found_in_the_data_do_not_tell_how_many_have_the_outcome(kind, rng):
+    """A site without agreed columns takes the mean count, or cuts and a rate, from its rows."""
+    x, t = rng.normal(size=60), rng.uniform(1, 30, 60).round(1)
+    files, stated = set(), set()
+    for least, events in ((5, [3]), (5, [7, 9]), (5, [1, 2, 3, 4]), (20, [3]), (20, np.arange(0, 60, 4))):
+        counts = np.zeros(60)
+        counts[events] = 1.0 if kind == "survival" else np.arange(2, len(events) + 2)
+        if kind == "survival":
+            frame = {"x": x, "t": t, "y": counts.astype(bool)}
+            model = db.SurvivalRegression.from_frame(frame, "Surv(t, y) ~ x")
+            fixed = db.SurvivalRegression.from_frame(frame, "Surv(t, y) ~ x", cuts=(9.0,), rate=0.5)
+            ready = prepared(fixed, frame, Rules(least_cell=least))
+            stated.add((ready.model.cuts, ready.model.rate))
+        else:
+            frame = {"x": x, "y": counts}
+            model = db.PoissonRegression.from_frame(frame, "y ~ x", kinds={"y": "count"})
+        ready = prepared(model, frame, Rules(least_cell=least))
+        files.add((least, ready.model.fit_site(ready.data, rng=0).posterior.digest))
+    assert len(files) == 2  # one for each rule
+    assert stated <= {((9.0,), 0.5)}
+
+
+def test_the_ends_of_a_spline_do_not_tell_the_dose_of_the_only_person_who_has_one(rng):
+    dose = np.zeros(60)
+    dose[7] = 37.5
+    quiet = {"report": lambda text: None}
+    frame = {"dose": dose, "x": rng.normal(size=60).round(2), "y": rng.normal(size=60).round(2)}
+    for spline in ("bs(dose, degree=3)", "ns(dose, df=2)"):
+        with pytest.raises(NotDisclosed, match="differ in 'dose', and the ends of a spline of it would tell by how"):
+            prepared(db.LinearRegression.from_frame(frame, f"y ~ {spline}", **quiet), frame, Rules())
+        prepared(db.LinearRegression.from_frame(frame, f"y ~ {spline.replace('dose', 'x')}", **quiet), frame, Rules())
+
+
 def test_the_few_without_a_common_outcome_are_hidden_too(rng):
     rows = site(rng)
     model, few = MODELS["logistic"], with_events(rows, [3, 5])

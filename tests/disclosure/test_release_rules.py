@@ -237,3 +237,17 @@ def test_coarse_numbers_have_six_digits_of_the_largest(rng):
     assert coarse(np.zeros(3)).tolist() == [0.0] * 3
     assert coarse(np.zeros(0)).tolist() == []
     assert not np.signbit(coarse(np.array([1.0, -1e-9]))).any()
+
+
+def test_a_file_on_top_of_an_earlier_one_says_that_it_holds_more_than_the_data_read(run, rng, tmp_path):
+    for name, size in (("first", 60), ("second", 40)):
+        np.savetxt(tmp_path / f"{name}.csv", rng.choice([-5.0, 5.0], (size, 1)) + rng.normal(size=(size, 1)))
+    fit = "fit mixture {0}.csv --components 2 --variance 1 --prior-variance 100 -o {0}"
+    assert run(fit.format("first"))[0] == 0
+    assert run("fit mixture second.csv --prior first -o second")[0] == 0
+    out = run("preview second --data second.csv")[1]
+    assert "40 observations, each counted as a person, beside those of the earlier file; at least 20" in out
+    assert "persons with those of the earlier file (5 needed)" in out
+    assert "none in the ledger that was read, releases.ledger" in out
+    assert "from 40 observations, on top of an earlier file" in run("show second")[1]
+    assert "earlier file" not in run("preview first --data first.csv")[1] + run("show first")[1]

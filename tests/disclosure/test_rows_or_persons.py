@@ -1,14 +1,20 @@
 """Rows count as persons only if no column of the file says that persons have several."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from patients import write_csv
 
-from decbayes.disclosure import load
+from decbayes import LinearRegression, Posterior, save
+from decbayes.disclosure import Rules, load
+from decbayes.disclosure.identifiers import check_persons, check_units
 from decbayes.disclosure.manifest import manifest_in
-from decbayes.disclosure.preparing import check_persons
 from decbayes.errors import NotDisclosed
 from decbayes.files import load_note
+from decbayes.network.protocol.group.charter import Charter
+from decbayes.network.runtime.owner import read_site
+from decbayes.secure import Folder
 
 ROWS = 60
 
@@ -26,6 +32,9 @@ IDENTIFY = {
     "participant": codes(ROWS - 1),
     "client": codes(20),
     "mrn": 70_000 + np.arange(ROWS) % 20,
+    "Fallnummer": 70_000_000 + np.arange(ROWS) % 20,
+    "Patienten-Nr": np.arange(ROWS) % 20,
+    "case_id": np.arange(ROWS) % 20,
     "id": np.arange(ROWS) % 20,
 }
 DO_NOT = {
@@ -81,3 +90,81 @@ def test_lists_of_columns_for_others_have_no_record_numbers_however_few(run, rng
     assert (status, printed, (tmp_path / "a.columns").exists()) == (1, "", False)
     assert "its name says that it identifies persons" in errors
     assert len(np.unique(IDENTIFY[name])) == persons
+
+
+def visits(rng, persons=40):
+    """Rows of persons, whose sex and birth year do not change, in some order; and the person of each."""
+    who = rng.permutation(np.repeat(np.arange(persons), rng.integers(1, 8, persons)))
+    sex, born = rng.choice(["f", "m"], persons), rng.integers(1930, 2005, persons)
+    return who, {"sex": sex[who], "born": born[who], "score": rng.normal(size=len(who)).round(2)}
+
+
+CODES = {
+    "numbers": lambda rng: rng.permutation(90_000)[:40] + 10_000,
+    "running": lambda rng: 1 + np.arange(40),
+    "codes": lambda rng: np.array([f"X{number:04d}" for number in rng.permutation(9_000)[:40]], dtype=object),
+}
+
+
+@pytest.mark.parametrize("kind", ["numbers", "running", "codes"])
+def test_what_stays_the_same_in_rows_with_one_value_tells_persons_apart(kind, rng):
+    who, table = visits(rng)
+    table["v17"] = CODES[kind](rng)[who]
+    with pytest.raises(NotDisclosed, match=r"same 'v17' always have the same 'sex'.*--person v17.*--person none"):
+        check_units(table)
+    once = np.unique(who, return_index=True)[1]
+    check_units({name: values[once] for name, values in table.items()})
+    check_units({"v17": table["v17"], "score": table["score"]})  # nothing stays the same
+
+
+def test_groups_of_many_rows_and_columns_computed_from_others_are_no_persons(rng):
+    age, year = rng.integers(18, 95, 400), rng.integers(1990, 2020, 400)
+    ward = rng.integers(100, 112, 400)
+    check_units({
+        "age": age, "age group": np.where(age < 40, "young", np.where(age < 65, "middle", "old")), "months": 12 * age,
+        "year": year, "leap": year % 4 == 0, "ward": ward, "house": ward % 2, "plz": rng.integers(10_000, 10_200, 400),
+        "income": (rng.lognormal(8, 1, 400)).round(-2), "visits": rng.poisson(3, 400),
+    })  # fmt: skip
+
+
+def test_lists_of_columns_count_persons_like_fits(run, rng, tmp_path):
+    """The only ward of one patient with six rows would be named."""
+    patient = np.repeat(np.arange(40), 6)
+    ward = np.array(["heart", "bone"], dtype=object)[patient % 2]
+    ward[patient == 7] = "burns"
+    write_csv(tmp_path / "a.csv", {"patient": patient, "ward": ward, "score": rng.normal(size=240).round(2)})
+    for line in ("--columns ward,score", "--formula score~ward --model linear-regression"):
+        status, _, errors = run(f"columns a.csv {line} -o a.columns")
+        assert (status, (tmp_path / "a.columns").exists()) == (1, False)
+        assert "'patient' seems to identify persons, 40 in 240 rows" in errors
+        assert run(f"columns a.csv {line} --person patient -o a.columns")[0] == 0
+        assert "burns" not in (tmp_path / "a.columns").read_text(encoding="utf-8")
+        (tmp_path / "a.columns").unlink()
+        assert run(f"columns a.csv {line} --person none -o a.columns")[0] == 0
+        (tmp_path / "a.columns").unlink()
+    run("study new s --model linear-regression --formula score~ward --sites north --question q --rules usual")
+    errors = run("study check a.csv --site north")[2]
+    assert 'Name the column: person = "patient" in protocol.toml. If each row' in errors
+    assert 'after all: person = "none" in protocol.toml.' in errors
+    assert not (tmp_path / "s/sites/north/north.columns").exists()
+
+
+def test_secure_sums_and_agents_count_persons_like_fits(run, rng, tmp_path):
+    who, table = visits(rng)
+    write_csv(tmp_path / "a.csv", {"v17": who, **table})
+    listed = [["sex", "categorical", "f", "m", "other"], ["score", "real", 0, 1, 0.01]]
+    model = LinearRegression("score", columns=listed)
+    save(Posterior.of_prior(model.structure), tmp_path / "prior.posterior")
+    keys = {name: run(f"keygen {name}.key")[1].strip() for name in "abc"}
+    members = " ".join(f"--member {name}={key}" for name, key in keys.items())
+    assert run(f"secure new sums --anchor prior.posterior {members}")[0] == 0
+    agreed = Folder(tmp_path / "sums").agreement.fingerprint[:16]
+    for name in keys:
+        status, _, errors = run(f"secure round sums a.csv --key {name}.key --agreed {agreed} --approve Kim")
+    assert (status, "--person v17" in errors) == (1, True)
+    publics = {name: bytes.fromhex(key) for name, key in keys.items()}
+    charter = Charter("g", "LinearRegression", {"target": "score", "columns": listed}, publics, disclosure=Rules())
+    with pytest.raises(NotDisclosed, match="--person v17"):
+        read_site(charter, tmp_path / "a.csv", "")
+    assert read_site(charter, tmp_path / "a.csv", "none")[1] is None
+    assert read_site(replace(charter, disclosure=None), tmp_path / "a.csv", "")[1] is None

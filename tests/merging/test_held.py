@@ -26,9 +26,9 @@ def test_a_merge_is_refused_beside_a_posterior_that_is_in_it(sites, robust):
     first, second, third = sites
     pair = db.merge([first, second], robust=robust)
     for given in ([pair, first], [third, second, pair]):
-        with pytest.raises(StructureMismatch, match="a merge and a posterior that is in it, which would count twice"):
+        with pytest.raises(StructureMismatch, match="hold the same data: one was merged from the other, or built"):
             db.merge(given, robust=robust)
-    with pytest.raises(StructureMismatch, match="posterior 0 and posterior 2 are merges that hold the same data"):
+    with pytest.raises(StructureMismatch, match="posterior 0 and posterior 2 were merged from the same data"):
         db.merge([pair, third, db.merge([second, third])], robust=robust)
     assert set(db.merge([pair, third], robust=robust).merged_from) == set(db.merge(sites).merged_from)
 
@@ -80,3 +80,33 @@ def test_other_texts_are_no_hashes(sites, hashes):
     first = sites[0]
     with pytest.raises(InvalidPosterior, match="merged_from"):
         db.Posterior(first.structure, first.contribution, merged_from=hashes)
+
+
+@pytest.mark.parametrize("kind", ["mean", "clusters", "coefficients", "topics", "states"])
+def test_a_fit_on_top_of_a_posterior_is_refused_beside_it(kind, rng, tmp_path):
+    """`prior=` makes one posterior of earlier and new data."""
+    points = rng.choice([-5.0, 5.0], (60, 1)) + rng.normal(size=(60, 1))
+    model, data = {
+        "mean": (db.models.GaussianMean(variance=1.0, dimension=1), points),
+        "clusters": (db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0), points),
+        "coefficients": (
+            db.LinearRegression("y", columns={"x": "real", "y": "real"}),
+            np.column_stack([points, points + rng.normal(size=(60, 1))]),
+        ),
+        "topics": (db.LatentDirichletAllocation(2, list("abcdef")), rng.poisson(1.0, (60, 6))),
+        "states": (db.HiddenMarkov(2, columns={"x": "real"}), [points[start : start + 6] for start in range(0, 60, 6)]),
+    }[kind]
+    third = len(data) // 3
+    first, other, more = (model.fit(data[part * third : (part + 1) * third], rng=0).posterior for part in range(3))
+    both = model.fit(data[third : 2 * third], prior=first, start=first, rng=0).posterior
+    later = model.fit(data[2 * third :], prior=both, start=both, rng=0).posterior
+    db.save(both, tmp_path / "both.posterior")
+    for given in ([first, both], [more, db.load(tmp_path / "both.posterior"), first], [first, later], [both, later]):
+        with pytest.raises(StructureMismatch, match="would count twice"):
+            db.merge(given)
+    with pytest.raises(StructureMismatch, match="would count twice"):
+        db.merge([db.merge([first, other]), both])
+    assert db.merge([both, more]).merged_from == tuple(
+        sorted({*both.merged_from, *db.merge([more, more], duplicates="allow").merged_from})
+    )
+    assert model.fit(data[:third], prior=db.Posterior.of_prior(model.structure), rng=0).posterior.merged_from == ()

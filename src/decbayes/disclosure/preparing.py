@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,7 @@ import numpy as np
 from decbayes.columns import OTHER, Column, Gaussian, Missing, YesNo
 from decbayes.columns.frames import pooled
 from decbayes.columns.sums import LEAST
-from decbayes.disclosure._identifiers import may_identify as may_identify
-from decbayes.disclosure._identifiers import repeated, why_refused
+from decbayes.disclosure.identifiers import why_refused
 from decbayes.disclosure.rules import Rules
 from decbayes.errors import InvalidData, NotDisclosed
 from decbayes.families import Array
@@ -133,18 +131,6 @@ def check_columns(columns: Mapping[str, Column], points: Array, rules: Rules) ->
     if refused:
         how = " (--columns names the columns to use)" if any("Leave it out" in reason for reason in refused) else ""
         raise NotDisclosed(f"{'; '.join(refused)}{how}. {MADE_UP}")
-
-
-def check_persons(frame: Mapping[str, Any]) -> None:
-    """Refuse to count rows as persons if a column identifies persons, by its name, who have several rows each."""
-    for name, values in frame.items():
-        rows, persons = repeated(name, values)
-        if rows:
-            raise NotDisclosed(
-                f"Column '{name}' seems to identify persons, {persons:,} in {rows:,} rows, and each row would count as "
-                f"a person. Name the column: --person {quote(name)}. If each row is another person after all: --person "
-                "none."
-            )
 
 
 def check_levels(name: str, column: Column, count: int, rules: Rules) -> None:

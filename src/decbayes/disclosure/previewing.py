@@ -30,6 +30,7 @@ TELLS_MEMBERS, STANDS_OUT = 0.7, 1.0
 
 
 RELEASED = "released"
+BESIDE, WITH = ", beside those of the earlier file", " with those of the earlier file"
 NOT_CHECKED = "not given. Not checked: cells, persons, earlier releases, and whether the file is about your data"
 
 
@@ -132,7 +133,8 @@ def preview(
     sizes = sizes_of(model, posterior, data, people)
     exposed = exposure(model, posterior, data, rng=0, persons=people)
     statements += about_origin(model, posterior, data, manifest, made, members)
-    statements += [*about_size(model, model.count(data), people, rules), *about_components(model, sizes, rules)]
+    statements += about_size(model, model.count(data), people, rules, made)
+    statements += about_components(model, sizes, rules, made)
     statements += [*about_columns(model, data, rules, people), *about_words(model, posterior, data, rules, people)]
     statements += about_moves(model, posterior, data, rules, people)
     statements += [*about_persons(exposed), *about_releases(posterior, manifest, ledger, members, rules)]
@@ -202,6 +204,11 @@ def about_file(model: Model, posterior: Posterior, manifest: Manifest | None) ->
         yield Statement("manifest", "is about another posterior: the file was changed after it was made", "stop")
     if manifest.rules is None:
         yield Statement("rules", "none: for public or made-up data only", "look")
+    elif looser := manifest.rules.looser_than(Rules()):
+        usual = ", ".join(
+            f"{name} {getattr(manifest.rules, name)} (usually {getattr(Rules(), name)})" for name in looser
+        )
+        yield Statement("rules", f"looser than the usual ones: {usual}", "look")
     for change in manifest.changed:
         yield Statement("hidden", change)
     for remark in posterior.remarks:
@@ -234,11 +241,12 @@ def about_origin(
         yield Statement("your data", "they do not match the sums in the file; name the data that were fitted", "stop")
 
 
-def about_size(model: Model, rows: int, people: Persons, rules: Rules) -> Iterator[Statement]:
+def about_size(model: Model, rows: int, people: Persons, rules: Rules, made: Made) -> Iterator[Statement]:
     persons, counted = people.total(rows), f"{rows:,} {model.record}s, each counted as a person"
     try:
         check_size(persons, "persons", rules)
         text = counted if people.numbers is None else f"{persons:,} persons"
+        text += BESIDE if made == "on top" else ""
         yield Statement("who is in it", f"{text}; at least {rules.least_observations} are needed")
         check_coefficients(model, persons, rules)
     except DecbayesError as error:
@@ -255,13 +263,13 @@ def sizes_of(model: Model, posterior: Posterior, data: Any, persons: Persons) ->
     return persons_in(of_number(model, posterior), posterior, coupled, posterior, data, persons)
 
 
-def about_components(model: Model, sizes: Array, rules: Rules) -> Iterator[Statement]:
+def about_components(model: Model, sizes: Array, rules: Rules, made: Made) -> Iterator[Statement]:
     shown = sizes[sizes > 0.5]
     if not len(shown):
         return
     least = least_persons(model, rules)
     few = shown.min() < least - 0.5
-    text = f"{shown.min():.0f} persons ({least:g} needed)"
+    text = f"{shown.min():.0f} persons{WITH if made == 'on top' else ''} ({least:g} needed)"
     yield Statement(f"smallest {model.noun}", text, "stop" if few else "fine")
 
 
@@ -284,7 +292,7 @@ def about_releases(
         return
     entries = ledger.entries()
     if not entries:
-        yield Statement("earlier releases", "none")
+        yield Statement("earlier releases", f"none in the ledger that was read, {ledger.path.name}")
         return
     last = entries[-1]
     if last.posterior == posterior.digest:

@@ -1,6 +1,7 @@
 """Tables of mixed columns from files: texts, numbers and missing values, by column name."""
 
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,8 @@ Frame = dict[str, NDArray[Any]]
 MISSING = {"", "na", "n/a", "nan", "null", "?", "."}
 
 
-def read_frame(path: Path, columns: Sequence[str] = ()) -> Frame:
-    """The columns of a CSV or Parquet file by name; all, or those requested."""
+def read_frame(path: Path, columns: Sequence[str] = (), *, most: int | None = None) -> Frame:
+    """The columns of a CSV or Parquet file by name; all, or those requested; the first `most` rows, or all."""
     check_unpacked(path)
     suffix = ending(path)
     if suffix not in ("csv", "tsv", "parquet"):
@@ -35,15 +36,15 @@ def read_frame(path: Path, columns: Sequence[str] = ()) -> Frame:
     if not path.stat().st_size:
         raise InvalidData(f"{path} is empty.")
     with reading(path, f".{suffix}"):
-        frame = parquet_frame(path) if suffix == "parquet" else csv_frame(path)
+        frame = parquet_frame(path, most) if suffix == "parquet" else csv_frame(path, most)
         places(list(frame), columns)
         if not len(next(iter(frame.values()))):
             raise InvalidData("it holds no rows.")
     return {name: frame[name] for name in columns or frame}
 
 
-def csv_frame(path: Path) -> Frame:
-    rows = list(csv_rows(path))
+def csv_frame(path: Path, most: int | None = None) -> Frame:
+    rows = list(islice(csv_rows(path), None if most is None else most + 1))
     if not rows:
         raise InvalidData("it holds only blank lines.")
     names = [cell.strip() for cell in rows[0]]
@@ -73,8 +74,9 @@ def values_of(cells: Sequence[str]) -> NDArray[Any]:
     return np.array(values, dtype=object)
 
 
-def parquet_frame(path: Path) -> Frame:
+def parquet_frame(path: Path, most: int | None = None) -> Frame:
     frame, table = {}, parquet_table(path)
+    table = table if most is None else table.slice(0, most)
     for name, column in zip(table.column_names, table.columns, strict=True):
         # Arrow may store categories separately.
         coded = str(column.type).startswith("dictionary")

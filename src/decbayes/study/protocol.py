@@ -20,6 +20,7 @@ HEADER = "# The protocol of a decbayes study. `decbayes study status` says what 
 SITE = re.compile(r"\w[\w-]{0,59}")
 MOST_BYTES = 1 << 20
 DIGITS = 12  # of a fingerprint
+NONE = "none"  # in place of a table of rules; without either, the usual rules hold
 
 
 class StudyTable(msgspec.Struct, forbid_unknown_fields=True):
@@ -44,7 +45,7 @@ class Tables(msgspec.Struct, forbid_unknown_fields=True):
     model: ModelTable
     sites: dict[str, str]
     units: dict[str, str] = {}
-    rules: dict[str, Any] | None = None
+    rules: dict[str, Any] | str = {}
     plan: dict[str, Any] = {}
 
 
@@ -119,6 +120,20 @@ class Protocol:
         """The reason that releases state: the study and the fingerprint of its protocol."""
         return f"study {self.name}, protocol {self.fingerprint}"
 
+    def looser_than(self, other: "Protocol", site: str) -> list[str]:
+        """What this protocol allows and the other one does not, about the files of a site; in words."""
+        found = []
+        if self.rules is None and other.rules is not None:
+            found.append("there are no disclosure rules any more")
+        elif self.rules is not None and other.rules is not None:
+            names = self.rules.looser_than(other.rules)
+            found += [f"{name} is {getattr(self.rules, name)}, not {getattr(other.rules, name)}" for name in names]
+        if other.sites.get(site) and self.sites.get(site) != other.sites[site]:
+            found.append(f"{self.sites.get(site) or 'anybody'} approves, not {other.sites[site]}")
+        if other.person and self.person != other.person:
+            found.append(f"persons are counted by {self.person or 'rows'}, not by '{other.person}'")
+        return found
+
     def with_settings(self, settings: Mapping[str, Any]) -> "Protocol":
         """The protocol with these options of a fit."""
         return replace(self, settings=dict(settings))
@@ -149,7 +164,8 @@ class Protocol:
             tables["rules"] = self.rules.plain()
         if self.plan:
             tables["plan"] = self.plan
-        return HEADER + "\n".join(toml_table(name, table) for name, table in tables.items())
+        no_rules = f'rules = "{NONE}"  # public or made-up data\n\n' if self.rules is None else ""
+        return HEADER + no_rules + "\n".join(toml_table(name, table) for name, table in tables.items())
 
     def save(self, path: str | Path) -> None:
         """Write the protocol as TOML."""
@@ -163,7 +179,9 @@ class Protocol:
             raise InvalidProtocol(f"{source} has more than {MOST_BYTES:,} bytes; a protocol is a small text file.")
         try:
             tables = msgspec.convert(tomllib.loads(source.read_text(encoding="utf-8")), Tables)
-            rules = None if tables.rules is None else Rules.of(tables.rules)
+            if isinstance(tables.rules, str) and tables.rules != NONE:
+                raise InvalidProtocol(f'rules are a table, or "{NONE}" for public or made-up data')
+            rules = None if isinstance(tables.rules, str) else Rules.of(tables.rules)
             known = msgspec.to_builtins(tables.study)
             return cls(
                 model=tables.model.name,

@@ -51,7 +51,7 @@ PersonOption = Annotated[
     Parameter(
         name="--person",
         help="The column that identifies persons, if a person may have several rows: the rules count persons. It is "
-        "used for counting only, and its values never leave.",
+        "used for counting only, and its values never leave; 'none' states that each row is another person.",
     ),
 ]
 
@@ -272,23 +272,20 @@ def records_text(manifest: Manifest, record: str, counting: int | None = None) -
     return f"{plural(manifest.rows, record)}{persons}{part}"
 
 
-def persons_of(model: Model, files: Sequence[Path], column: str, **reading_options: Any) -> Persons:
-    """The persons behind the observations; without a column, or with "none", each observation is a person."""
+def persons_of(
+    model: Model, files: Sequence[Path], column: str, *, rules: Rules | None = None, **reading_options: Any
+) -> Persons:
+    """The persons behind the observations; without a column, or with "none", each observation is a person.
+
+    Under `rules` tables in which persons seem to have several rows need one or the other.
+    """
+    if rules is not None and not column:
+        from decbayes.disclosure.identifiers import check_rows_are_persons
+
+        for file in files:
+            check_rows_are_persons(file, model)
     named = column not in ("", NONE)
     return model.persons(model_input(model, files), column, **reading_options) if named else EACH
-
-
-def check_rows_are_persons(files: Sequence[Path], rules: Rules | None, sequences: str = "") -> None:
-    """Refuse a table with a column that identifies persons who have several rows, or several `sequences` of rows."""
-    from decbayes.disclosure.preparing import check_persons, may_identify
-    from decbayes.inputs.mixed_tables import read_frame
-
-    for file in files if rules is not None else ():
-        telling = [name for name in column_names(file) if name != sequences and may_identify(name)]
-        if telling:
-            frame = read_frame(file, [*telling, *filter(None, [sequences])])
-            first = np.unique(frame[sequences].astype(str), return_index=True)[1] if sequences else slice(None)
-            check_persons({name: frame[name][first] for name in telling})
 
 
 def person_column(known: Path | None, files: Sequence[Path]) -> str:

@@ -4,28 +4,20 @@ Merging uses this order, so the result is a pure function of a *set* of posterio
 sites' labels change a bit of it.
 """
 
-import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice, pairwise
-from typing import Any
+from itertools import islice
 
 import numpy as np
 
-from decbayes.families import Contribution
-from decbayes.families.matrices import arrays, is_sparse
+from decbayes.contents import Components, component_keys, in_order, sorted_contents, unlabelled
 from decbayes.merging.base.compatibility import agreeing
 from decbayes.merging.base.coupled import in_memory
 from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet, Permutation, Structure
 
-Components = Mapping[CoupledSet, Permutation]
-"""Each coupled set's components in some order."""
-
 # Significant digits of ranks: the last bits of lnΓ differ between processors.
 SIGNIFICANT = 6
-# Rows of up to this many bytes are compared directly, longer ones by a hash.
-SHORT = 1024
 # The attribute in which a posterior caches its reading.
 READING = "_canonical"
 # Posteriors in memory whose evidence is computed together.
@@ -71,78 +63,9 @@ def canonical_readings(posteriors: Sequence[Posterior]) -> list[Canonical]:
     return [vars(posterior)[READING] for posterior in posteriors]
 
 
-def sorted_contents(posterior: Posterior) -> tuple[Components, bytes, bytes]:
-    """Each set's components in order, and two hashes of all contents: without labels and with them."""
-    structure = posterior.structure
-    digest, labelled = hashlib.sha256(), hashlib.sha256()
-    components: dict[CoupledSet, Permutation] = {}
-    plain = set(structure.families)
-    for coupled in structure.symmetry:
-        plain.difference_update(coupled.factors)
-        keys = component_keys(unlabelled(posterior, coupled))
-        components[coupled] = in_order(keys, posterior.ids)
-        digest.update(b"".join(sorted(keys)))
-        labelled.update(b"".join(keys))
-        for name in coupled.factors:
-            if structure.families[name].two_sided:
-                ordered = structure.families[name].relabelled(posterior.contribution[name], components[coupled])
-                digest.update(content_hash(ordered, name))
-    for name in structure.families if plain else ():
-        if name in plain:
-            digest.update(content_hash(posterior.contribution[name], name))
-    # Order posteriors that differ only in labels by their labels: the first one numbers the slots.
-    labelled.update("\n".join(posterior.ids).encode())
-    return components, digest.digest(), labelled.digest()
-
-
 def canonical_components(posterior: Posterior, coupled: CoupledSet) -> Permutation:
     """The components of a set, sorted by content."""
     return in_order(component_keys(unlabelled(posterior, coupled)), posterior.ids)
-
-
-def unlabelled(posterior: Posterior, coupled: CoupledSet) -> list[Contribution]:
-    """Each component's rows, independent of the labels of the others."""
-    families = posterior.structure.families
-    return [families[name].unlabelled(posterior.contribution[name]) for name in coupled.factors]
-
-
-def in_order(keys: Sequence[bytes], ids: Sequence[str]) -> Permutation:
-    names = ids or [""] * len(keys)
-    ranked = sorted(zip(keys, names, range(len(keys)), strict=True))
-    return np.array([component for *_, component in ranked], dtype=np.intp)
-
-
-def component_keys(contents: Sequence[Contribution]) -> list[bytes]:
-    """A key per component that identifies its rows in all factors of a set: their bytes, or a hash if long."""
-    whole = [part for part in contents if not is_sparse(part)]
-    if len(whole) == len(contents):
-        rows = np.ascontiguousarray(np.concatenate(whole, axis=1), dtype="<f8")
-        return [row.tobytes() if row.nbytes <= SHORT else hashlib.sha256(row).digest() for row in rows]
-    hashes = [hashlib.sha256() for _ in range(contents[0].shape[0])]
-    for contribution in contents:
-        add_rows(hashes, contribution)
-    return [row.digest() for row in hashes]
-
-
-def add_rows(hashes: Sequence[Any], contribution: Contribution) -> None:
-    """Add each row to its hash, without copies: merges of topics read megabytes."""
-    if not is_sparse(contribution):
-        for row_hash, row in zip(hashes, np.ascontiguousarray(contribution, dtype="<f8"), strict=True):
-            row_hash.update(row)
-        return
-    indices = contribution.indices.astype("<i4", copy=False)
-    data = contribution.data.astype("<f8", copy=False)
-    for row_hash, (start, stop) in zip(hashes, pairwise(contribution.indptr.tolist()), strict=True):
-        row_hash.update((stop - start).to_bytes(8, "little"))
-        row_hash.update(indices[start:stop])
-        row_hash.update(data[start:stop])
-
-
-def content_hash(contribution: Contribution, name: str) -> bytes:
-    digest = hashlib.sha256(name.encode())
-    for part in arrays(contribution).values():
-        digest.update(part.tobytes())
-    return digest.digest()
 
 
 def divergences(posteriors: Sequence[Posterior], components: Sequence[Components]) -> list[float]:

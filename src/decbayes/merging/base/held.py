@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
+from decbayes.contents import has_data
 from decbayes.errors import StructureMismatch
-from decbayes.families.matrices import stored
 from decbayes.merging.base.canonical import canonical_readings
 from decbayes.merging.base.coupled import in_memory
 from decbayes.posterior import Posterior
@@ -27,25 +27,24 @@ def held_by(posteriors: Sequence[Posterior]) -> list[Held]:
     return [frozenset(posterior.merged_from or itself) for posterior, itself in zip(posteriors, own, strict=True)]
 
 
-def has_data(posterior: Posterior) -> bool:
-    return any(stored(part).any() for part in posterior.contribution.values())
-
-
 def check_separate(
     posteriors: Sequence[Posterior],
     held: Sequence[Held],
     names: Sequence[str] = (),
     otherwise: str = 'duplicates="allow"',
 ) -> None:
-    """Refuse a posterior beside a merge that holds it, and merges that hold the same posterior, naming them."""
+    """Refuse a posterior beside another that was merged from it or built on it, and two that hold the same posterior,
+    naming them.
+    """
     first_with: dict[str, int] = {}
     for place, hashes in enumerate(held):
         for before in sorted({first_with.setdefault(content, place) for content in hashes} - {place}):
             one, other = posteriors[before], posteriors[place]
             if not (one.merged_from or other.merged_from) or one == other:
                 continue
-            both = one.merged_from and other.merged_from
-            what = "are merges that hold the same data" if both else "are a merge and a posterior that is in it"
+            what = "hold the same data: one was merged from the other, or built on it (`prior=`)"
+            if one.merged_from and other.merged_from:
+                what = "were merged from the same data, or built on them (`prior=`)"
             first, second = (names[site] if names else f"posterior {site}" for site in (before, place))
             raise StructureMismatch(
                 f"{first} and {second} {what}, which would count twice. Merge the sites' own posteriors, each once, or "

@@ -2,15 +2,17 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Generic, NamedTuple, TypeVar
+from functools import partial, wraps
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 import numpy as np
 
 from decbayes.base.arguments import check_whole, given, is_number
+from decbayes.contents import held_in
 from decbayes.posterior import Posterior
 
 State = TypeVar("State")
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 # Bounds that differ by less, relative to their size, may be equal: sums of many terms are rounded.
 ROUNDING = 1e-9
@@ -41,6 +43,20 @@ class Fit:
         passes = "1 pass" if len(self.bound) == 1 else f"{len(self.bound)} passes"
         height = f", bound {self.bound[-1]:.6g}" if self.bound else ""
         return f"Fit({ending} after {passes}{height})"
+
+
+def on_top(fit: Method) -> Method:
+    """Let the posteriors of a model's `fit` remember whose data they hold beside their own: those of the `prior`."""
+
+    @wraps(fit)
+    def fitted(*given: Any, prior: Posterior | None = None, **options: Any) -> Any:
+        done = fit(*given, prior=prior, **options)
+        before = () if prior is None else held_in(prior)
+        if not before or done.posterior.merged_from == before:
+            return done
+        return replace(done, posterior=replace(done.posterior, merged_from=before))
+
+    return cast(Method, fitted)
 
 
 @dataclass(frozen=True)

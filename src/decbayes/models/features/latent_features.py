@@ -10,7 +10,7 @@ import numpy as np
 
 from decbayes.base.arguments import Above, Seed, check_positive, check_whole, generator
 from decbayes.families import Array, Beta, IsotropicGaussian, dense
-from decbayes.models.core.ascent import Ascent, Climb, Fit, OnPass, announce, best_climb, climb, fit_of
+from decbayes.models.core.ascent import Ascent, Climb, Fit, OnPass, announce, best_climb, climb, fit_of, on_top
 from decbayes.models.core.dimensions import OfPoints, completed
 from decbayes.models.core.information import Tally, feature_information
 from decbayes.models.core.model import Row
@@ -102,6 +102,7 @@ class LatentFeatures(OfPoints):
         prior = {"prior_variance": float(features["variance"][0]), "inclusion_prior": pair}
         return {**super().settings_of(structure), **shared, **prior}
 
+    @on_top
     @completed
     def fit(
         self,

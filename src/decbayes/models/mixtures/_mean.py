@@ -8,7 +8,7 @@ import numpy as np
 
 from decbayes.base.arguments import Above, Seed, as_shape, check_positive, check_whole
 from decbayes.families import Array, IsotropicGaussian, dense
-from decbayes.models.core.ascent import Fit, OnPass, Pass
+from decbayes.models.core.ascent import Fit, OnPass, Pass, on_top
 from decbayes.models.core.dimensions import OfPoints, completed
 from decbayes.models.core.information import Tally
 from decbayes.models.core.model import Row
@@ -58,6 +58,7 @@ class GaussianMean(OfPoints):
         shared = {"prior_mean": mean, "prior_variance": variance, "dimension": len(mean)}
         return {**super().settings_of(structure), **shared}
 
+    @on_top
     @completed
     def fit(
         self,

@@ -14,7 +14,18 @@ from scipy.special import logsumexp, softmax
 from decbayes.base.arguments import Above, Seed, check_positive, generator, real_array
 from decbayes.errors import InvalidData
 from decbayes.families import Array, Weights, dense
-from decbayes.models.core.ascent import Ascent, Fit, Keep, OnPass, Watch, as_arrays, fit_best, fit_of, progress_within
+from decbayes.models.core.ascent import (
+    Ascent,
+    Fit,
+    Keep,
+    OnPass,
+    Watch,
+    as_arrays,
+    fit_best,
+    fit_of,
+    on_top,
+    progress_within,
+)
 from decbayes.models.core.component_search import check_number, known_number
 from decbayes.models.core.dimensions import completed
 from decbayes.models.core.information import Tally, mixture_information
@@ -128,6 +139,7 @@ class Clusters(Model):
         weight = float(Weights().parameters(prior)["alpha"][0])
         return {**super().settings_of(structure), "components": len(prior), "weight_prior": weight}
 
+    @on_top
     @completed
     def fit(
         self,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from decbayes.base.arguments import Seed, check_level
 from decbayes.errors import InvalidData, NotCalibrated
 from decbayes.families import Array, dense
-from decbayes.models.core.ascent import Ascent, Fit, OnPass, Pass, fit_best
+from decbayes.models.core.ascent import Ascent, Fit, OnPass, Pass, fit_best, on_top
 from decbayes.models.core.evaluation import Risks
 from decbayes.models.core.information import Tally
 from decbayes.models.core.model import Row
@@ -48,6 +48,7 @@ class Regression(RegressionSettings):
         """Rows as a matrix of numbers, with the site's number after the columns if something varies."""
         return self.table.points(data)
 
+    @on_top
     def fit(
         self,
         data: Any,

@@ -146,10 +146,23 @@ class SurvivalRegression(Regression):
         """By default, cuts lie between events and the rate is that of all rows."""
         used = [target, settings["time"], *([settings["entry"]] if settings.get("entry") else [])]
         event = {target: as_yes_or_no(target, columns[target], settings.get("yes", ""))}
-        events, times, *entry = coded(frame, {name: columns[name] for name in used} | event).T
-        at_risk = float((times - (entry[0] if entry else 0.0)).sum())
-        usual = {"rate": rounded(max(float(events.sum()), 0.5) / at_risk)} if at_risk > 0 else {}
-        return {"cuts": cuts_between(times[events == 1.0]), **usual, **settings}
+        return {**usual(*coded(frame, {name: columns[name] for name in used} | event).T), **settings}
+
+    def pooled(
+        self, data: Any, least: int, least_outcome: int, *, agreed: bool, persons: Persons = EACH
+    ) -> tuple[Self, Any, list[str]]:
+        """If the rules hide who has the event, cuts and a rate of these rows would still tell how many have it."""
+        model, points, changed = super().pooled(data, least, least_outcome, agreed=agreed, persons=persons)
+        if agreed or not model.hides_outcome(points):
+            return model, points, changed
+        found, hidden = usual(*self._used(self.points(data))), usual(*self._used(points))
+        instead = {name: hidden[name] for name in found if getattr(self, name) == found[name]}
+        return replace(model, **instead), points, changed
+
+    def _used(self, points: Array) -> list[Array]:
+        """The events, the times, and the entries if persons enter late."""
+        values = dict(zip(self.columns, points.T, strict=False))
+        return [values[name] for name in (self.target, self.time, self.entry) if name]
 
     @property
     def _times_and_event(self) -> str:
@@ -293,6 +306,13 @@ class SurvivalRegression(Regression):
         if self.entry:
             points[:, names.index(self.entry)] = 0.0
         points[:, self.table.target_place] = event_time < censoring
+
+
+def usual(events: Array, times: Array, entry: Array | float = 0.0) -> dict[str, Any]:
+    """Cuts that lie between events, and the rate of all rows."""
+    at_risk = float((times - entry).sum())
+    rate = {"rate": rounded(max(float(events.sum()), 0.5) / at_risk)} if at_risk > 0 else {}
+    return {"cuts": cuts_between(times[events > 0.5]), **rate}
 
 
 def cuts_between(times: Array) -> tuple[float, ...]:

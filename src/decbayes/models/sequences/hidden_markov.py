@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from decbayes.base.arguments import Above, Seed, check_positive, check_whole, generator, given
 from decbayes.errors import InvalidData
 from decbayes.families import Array, Transitions, Weights, dense
-from decbayes.models.core.ascent import Ascent, Fit, Keep, OnPass, as_arrays, fit_best
+from decbayes.models.core.ascent import Ascent, Fit, Keep, OnPass, as_arrays, fit_best, on_top
 from decbayes.models.core.information import Tally
 from decbayes.models.core.model import Row
 from decbayes.models.core.persons import Persons
@@ -125,6 +125,7 @@ class HiddenMarkov(Sequential):
         settings = {"states": len(alpha), "transition_prior": moves, "stickiness": float(alpha[0, 0]) - moves}
         return {**super().settings_of(structure), **settings, "start_prior": float(start[0])}
 
+    @on_top
     def fit(
         self,
         data: Any,

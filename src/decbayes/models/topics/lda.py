@@ -13,7 +13,7 @@ from decbayes.base.workers import HEAVY, gathered
 from decbayes.devices import DeviceName, device_for
 from decbayes.families import Array, Dirichlet
 from decbayes.inputs.recipes import USUAL, Recipe
-from decbayes.models.core.ascent import Ascent, Fit, OnPass, fit_best, fit_of, progress_within
+from decbayes.models.core.ascent import Ascent, Fit, OnPass, fit_best, fit_of, on_top, progress_within
 from decbayes.models.core.component_search import ComponentSearch, check_number, known_number
 from decbayes.models.core.counts import Counts, as_counts, words_in_order
 from decbayes.models.core.information import Tally
@@ -191,6 +191,7 @@ class LatentDirichletAllocation(HidingRareWords):
         shared = {"topics": len(structure.prior["topics"]), "vocabulary": structure.labels["topics"]}
         return {**super().settings_of(structure), **shared, "topic_prior": shared_prior(structure)}
 
+    @on_top
     def fit(
         self,
         data: Any,

@@ -11,6 +11,7 @@ import numpy as np
 
 from decbayes.disclosure import Entry, Ledger, Manifest, release
 from decbayes.disclosure.drafting import in_words
+from decbayes.disclosure.identifiers import check_rows_are_persons
 from decbayes.disclosure.ledger import today
 from decbayes.disclosure.manifest import KEY
 from decbayes.disclosure.releasing import person_digests
@@ -41,6 +42,8 @@ from decbayes.network.runtime.store.orders import (
     Vote,
     Withdraw,
 )
+
+NONE = "none"  # in place of a column: each row is another person
 
 
 @dataclass(frozen=True)
@@ -374,7 +377,7 @@ class Owner:
             date=today(),
             rows=evidence.observations,
             persons=agent.persons_of(evidence),
-            person=self._person,
+            person="" if self._person == NONE else self._person,
             software=f"decbayes {agent.software}",
         )
 
@@ -382,7 +385,13 @@ class Owner:
 def read_site(charter: Charter, path: Path, person: str, **reporting: Any) -> tuple[Any, Any]:
     """The data of a file, and the persons from its column `person`; None without such a column."""
     model = charter.model
-    return model.read(path, **reporting), model.persons(path, person) if person else None
+    data = model.read(path, **reporting)
+    if person == NONE or (not person and charter.disclosure is None):
+        return data, None
+    if not person:
+        check_rows_are_persons(path, model)
+        return data, None
+    return data, model.persons(path, person)
 
 
 def ledger_of(store: SqliteStore) -> Ledger:

@@ -70,7 +70,7 @@ def site_sums(posterior: Posterior, path: Path, rules: str | None, person: str) 
     """This site's sums, with enough persons in each group."""
     model, in_force = model_for(posterior.structure), rules_in_force(rules)
     observations = model.read(model_input(model, [path]), report=messages().print)
-    persons = persons_of(model, [path], person)
+    persons = persons_of(model, [path], person, rules=in_force)
     observations = safe_to_send(model, observations, in_force, persons)
     least, least_outcome = (1, 1) if in_force is None else (in_force.least_cell, in_force.least_outcome)
     return Accuracy.of(model, observations, posterior, least=least, least_outcome=least_outcome, persons=persons)

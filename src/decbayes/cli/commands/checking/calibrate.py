@@ -126,7 +126,7 @@ def write_part(
             f"{type(model).__name__} is calibrated by refitting all data: use `decbayes.calibrate` in Python."
         )
     observations = model.read(model_input(model, data), columns=columns, report=messages().print)
-    persons = persons_of(model, data, person)
+    persons = persons_of(model, data, person, rules=rules)
     observations = safe_to_send(model, observations, rules, persons)
     if held_back is not None:
         persons = persons.taken(rows_of(model.count(observations), held_back)[0])

@@ -61,7 +61,7 @@ def overlap(
         model_for(posterior.structure), posterior, compared, made_in(load_note(site_posterior)), site_posterior
     )
     in_force = rules_in_force(rules)
-    observations = safe_to_send(model, observations, in_force, persons_of(model, [data], person))
+    observations = safe_to_send(model, observations, in_force, persons_of(model, [data], person, rules=in_force))
     if small_components(read[0], in_force).any():
         raise NotDisclosed(f"{site_posterior} has components of too few persons. Fit it again under the rules.")
     with messages().status("comparing"):

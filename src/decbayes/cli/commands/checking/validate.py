@@ -147,7 +147,7 @@ def site_scores(
     model = model_for(read[0].structure)
     data = data if model.many_files else table_file(data)  # standard input is read once
     observations = model.read(model_input(model, [data]), columns=columns, report=messages().print)
-    persons, rows = persons_of(model, [data], person), model.count(observations)
+    persons, rows = persons_of(model, [data], person, rules=rules), model.count(observations)
     observations = safe_to_send(model, observations, rules, persons)
     if share is not None:
         if not 0.0 < share < 1.0:
@@ -205,7 +205,7 @@ def rows_for_all(models: Sequence[Model], path: Path, person: str, rules: Rules 
     first = models[0]
     listed = [getattr(model, "columns", {}) for model in models]
     if all(columns == listed[0] for columns in listed[1:]):
-        persons = persons_of(first, [path], person)
+        persons = persons_of(first, [path], person, rules=rules)
         observations = first.read(model_input(first, [path]), report=messages().print)
         return safe_to_send(first, observations, rules, persons), persons
     names = list(dict.fromkeys(name for columns in listed for name in columns))

@@ -14,6 +14,7 @@ from decbayes.cli.shared.terminal import messages, output, plain
 from decbayes.columns import Column, agree, coded, columns_of, unlike
 from decbayes.columns.frames import names_in
 from decbayes.disclosure import Persons, Rules
+from decbayes.disclosure.identifiers import check_rows_are_persons
 from decbayes.disclosure.preparing import listed, pooled_columns
 from decbayes.errors import InvalidData
 from decbayes.inputs.mixed_tables import read_frame
@@ -55,7 +56,6 @@ def columns(
     if not sources:
         raise InvalidData("Name a table, or the columns of several sites.")
     check_output(output_file, *sources, text=True, as_json=as_json)
-    person = "" if person == NONE else person
     in_force = rules_in_force(rules)
     options = {"formula": formula, "kinds": kinds, "columns": columns}
     options |= {name: value for name, value in (("yes", yes), ("weights", weights)) if value}
@@ -95,7 +95,7 @@ def formula_columns(
         fitted, observations = kind.from_file(table_file(source), report=messages().print, **options)
     except (LookupError, ValueError) as error:
         raise WrongArgument(str(error)) from None
-    rows, changed = listed(fitted, observations, rules, persons_of(fitted, [source], person))
+    rows, changed = listed(fitted, observations, rules, persons_of(fitted, [source], person, rules=rules))
     for change in changed:
         messages().print(plain(change))
     return rows
@@ -108,6 +108,7 @@ def columns_in(
     if source.suffix == ".columns":
         return read_list(source)
     path, chosen = table_file(source), split_names(names)
+    stated, id_columns = any(id_columns), (id_columns[0], "" if id_columns[1] == NONE else id_columns[1])
     frame = read_frame(path, list(dict.fromkeys([*chosen, *filter(None, id_columns)])) if chosen else ())
     for name in filter(None, id_columns):
         if name not in names_in(frame):
@@ -124,6 +125,8 @@ def columns_in(
         return columns
     persons = Persons.of(next((frame[name] for name in reversed(id_columns) if name), None))
     pooled, changed = pooled_columns(columns, points, rules, persons)
+    if not stated:
+        check_rows_are_persons(path)
     for change in changed:
         messages().print(plain(change))
     return pooled

@@ -44,7 +44,6 @@ from decbayes.cli.shared.sharing import (
     RulesOption,
     SiteOption,
     check_names,
-    check_rows_are_persons,
     least_listed,
     ledger_beside,
     person_column,
@@ -197,10 +196,8 @@ def fit(
     shared = known is not None or settings.get("agreed_columns") is not None
     model, observations, person = read_data(kind, data, known, before, settings, in_force, person, report)
     reading_options = {name: settings[name] for name in kind.reading_options & settings.keys()}
-    if not (person or kind.many_files):
-        check_rows_are_persons(files, in_force, getattr(model, "sequences", ""))
+    persons = persons_of(model, files, person, rules=in_force, **reading_options)
     person = "" if person == NONE else person
-    persons = persons_of(model, files, person, **reading_options)
     if restarts is not None and not model.structure.symmetry:
         raise WrongArgument(
             f"The fit of a {model.usual_name} does not depend on where it starts: leave out --restarts."
@@ -262,9 +259,7 @@ def fit_privately(
     check_output(output, file, like, *(value for value in settings.values() if isinstance(value, Path)))
     reading = {name: settings[name] for name in kind.reading_options & settings.keys()}
     model, observations = model_and_data(kind, file, like, settings, ReadingReport())
-    if not (person or kind.many_files):
-        check_rows_are_persons([file], Rules(), getattr(model, "sequences", ""))
-    persons = persons_of(model, [file], person, **reading)
+    persons = persons_of(model, [file], person, rules=Rules(), **reading)
     prior = Posterior.of_prior(model.structure)
     ledger = ledger_beside([data] if isinstance(data, Path) else data, accounts.ledger, output)
     release_round(model, observations, prior, privacy, output, ledger, accounts.data_set, site, persons, as_json)

@@ -9,7 +9,7 @@ from cyclopts.types import PositiveInt
 from decbayes.cli.shared.describe import components_table, empty_slots, print_modelled, rows_table
 from decbayes.cli.shared.outputs import DPI, Dpi, check_picture, save_picture
 from decbayes.cli.shared.posterior_files import counting_in, support_tables
-from decbayes.cli.shared.sharing import manifest_of, records_text
+from decbayes.cli.shared.sharing import made_in, manifest_of, records_text
 from decbayes.cli.shared.standard_streams import json_option, print_json
 from decbayes.cli.shared.terminal import output, plain
 from decbayes.cli.shared.topic_quality import Counts, remarks_on
@@ -58,7 +58,9 @@ def show(
     if (manifest := manifest_of(posterior)) is not None and manifest.posterior == read.digest:
         note = load_note(posterior)
         records = records_text(manifest, view_of(read.structure).record, counting_in(note))
-        print_manifest(manifest, records, "a merge" if "several" in note else "a draft")
+        merged = "several" in note
+        records += ", on top of an earlier file" if made_in(note) == "on top" and not merged else ""
+        print_manifest(manifest, records, "a merge" if merged else "a draft")
     for line in [*lines(read.remarks, None if remarks else MOST_SHOWN, rest="--remarks prints all"), *quality]:
         console.print(plain(line))
     console.print(components_table(read, top=top, shape=shape))

@@ -70,10 +70,8 @@ def print_groups(groups: dict[str, Any]) -> None:
     if few:
         which = "one has" if few == 1 else f"{few} have"
         change = f"; without a third of them, the merge changes by up to {groups.get('change', 0):,.1f} deviations"
-        print(
-            f"groups     of {groups.get('members')} members that count, the largest {which} {share:.0%} of all evidence"
-            + ("change" in groups) * change
-        )
+        among = f"of {groups.get('members')} members that count"
+        print(f"groups     {among}, the largest {which} {share:.0%} of their evidence" + ("change" in groups) * change)
 
 
 def print_decisions(decisions: dict[str, Any]) -> None:
@@ -109,7 +107,8 @@ def print_accounts(accounts: dict[str, Any]) -> None:
         print(f"counts     {f'{count:,} observations' if count else 'nothing that is known'} in the last open sum")
     elif accounts:
         count, prior, records = (f"{accounts.get(name, 0):,}" for name in ("observations", "in_prior", "in_records"))
-        print(f"counts     {count} observations: {prior} in the prior, {records} in records, each once")
+        whose = f"{prior} in the prior, {records} in records"
+        print(f"counts     {count} observations: {whose}; each data set of a member once")
 
 
 def neighbour_table(neighbours: list[dict[str, Any]]) -> Table:
@@ -131,7 +130,9 @@ def neighbour_table(neighbours: list[dict[str, Any]]) -> Table:
 
 
 def member_table(members: dict[str, dict[str, Any]]) -> Table:
-    table = Table("member", "state", "observations", "shards", "share", "× median", "log BF", "flags", box=None)
+    begun = any(member.get("in_prior") for member in members.values())
+    share = "share since epoch" if begun else "share"  # what is in the prior belongs to nobody's share
+    table = Table("member", "state", "observations", "shards", share, "× median", "log BF", "flags", box=None)
     for name, member in members.items():
         counts = [member[key] for key in ("in_prior", "observations") if member.get(key)]
         numbers = [

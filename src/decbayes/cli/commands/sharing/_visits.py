@@ -50,7 +50,7 @@ class Visit:
         model = model_for(self.folder.agreement.anchor.structure)
         sources = self.reading.options(type(model))
         rows = model.read(model_input(model, self.data), report=ReadingReport(), **sources)
-        persons = persons_of(model, self.data, self.person, **sources)
+        persons = persons_of(model, self.data, self.person, rules=Rules(), **sources)
         share = private_share(
             model, rows, promise, before, known, site=self.site, persons=persons, data_set=self.data_set
         )
@@ -63,7 +63,7 @@ class Visit:
         model, report = model_for(before.structure), ReadingReport()
         sources = self.reading.options(type(model))
         read = model.read(model_input(model, self.data), report=report, **sources)
-        persons = persons_of(model, self.data, self.person, **sources)
+        persons = persons_of(model, self.data, self.person, rules=self.rules, **sources)
         safe = safe_to_fit(
             model, read, self.rules, agreed=True, share=self.refit.hold_back, persons=persons, report=report
         )

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from decbayes.base.extras import require_extra
 from decbayes.base.writing import write_whole
-from decbayes.cli.commands.network.charter import keys
+from decbayes.cli.commands.network.charter import keys, rules_in_words
 from decbayes.cli.commands.sharing._visits import Visit
 from decbayes.cli.shared.common_options import (
     AS_THEY_ARE,
@@ -27,7 +27,14 @@ from decbayes.cli.shared.common_options import (
 )
 from decbayes.cli.shared.outputs import check_output, output_option
 from decbayes.cli.shared.running import WrongArgument, with_example
-from decbayes.cli.shared.sharing import PersonOption, RulesOption, public_documents, public_note, rules_in_force
+from decbayes.cli.shared.sharing import (
+    PersonOption,
+    RulesOption,
+    public_documents,
+    public_note,
+    rules_given,
+    rules_in_force,
+)
 from decbayes.cli.shared.standard_streams import json_option, print_fields, print_json
 from decbayes.cli.shared.terminal import messages, output, plain, plural
 from decbayes.disclosure import Entry, Ledger, Rules
@@ -113,7 +120,8 @@ def new(
         ),
     ] = "shared",
     as_json: Annotated[
-        bool, json_option("agreement", "folder", "members", "rounds", "colluders", "privacy", "fingerprint")
+        bool,
+        json_option("agreement", "folder", "members", "rounds", "colluders", "privacy", "disclosure", "fingerprint"),
     ] = (False),
 ) -> None:
     """Write an agreement into a folder. Members compare its fingerprint before they take part."""
@@ -362,10 +370,12 @@ def check_agreed(site: Site, stated: str) -> None:
     if fingerprint in known:
         return
     if len(stated) < SHOWN or not fingerprint.startswith(stated):
+        rules = "".join(f"; {name}: {text}" for name, text in disclosure_of(site.folder.agreement).items())
         raise SumRefused(
             f"The agreement in {site.folder.path} has the fingerprint {fingerprint[:SHOWN]} and the members "
-            f"{', '.join(site.folder.agreement.members)}. Anyone who can write there could have added keys: "
-            f"compare it with the other members over another channel, then add --agreed {fingerprint[:SHOWN]}."
+            f"{', '.join(site.folder.agreement.members)}{rules}. Anyone who can write there "
+            "could have added keys or changed rules: compare it with the other members over another channel, then add "
+            f"--agreed {fingerprint[:SHOWN]}."
         )
     site.private.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_whole(file, json.dumps([*known, fingerprint]).encode(), private=True)
@@ -373,9 +383,9 @@ def check_agreed(site: Site, stated: str) -> None:
 
 def agreed_rules(agreement: Agreement, stricter: str | None) -> Rules | None:
     """The agreed rules; a site may only be stricter."""
-    rules = rules_in_force(stricter)
+    rules = rules_given(stricter)
     if agreement.rules is None:
-        return rules if stricter is not None else None
+        return rules
     if rules is None:
         if stricter is not None:
             raise NotDisclosed(
@@ -385,6 +395,11 @@ def agreed_rules(agreement: Agreement, stricter: str | None) -> Rules | None:
     return agreement.rules.tightened(rules)
 
 
+def disclosure_of(agreement: Agreement) -> dict[str, str]:
+    """The rules for what may leave the sites, in words; noise needs none."""
+    return {} if isinstance(agreement, PrivateAgreement) else {"disclosure": rules_in_words(agreement.rules)}
+
+
 def print_agreement(folder: Path, agreement: Agreement, as_json: bool) -> None:
     fields = {
         "folder": folder,
@@ -392,6 +407,7 @@ def print_agreement(folder: Path, agreement: Agreement, as_json: bool) -> None:
         "rounds": agreement.rounds,
         "colluders": agreement.colluders,
         **({"privacy": str(agreement.privacy)} if isinstance(agreement, PrivateAgreement) else {}),
+        **disclosure_of(agreement),
         "fingerprint": agreement.fingerprint[:SHOWN],
     }
     print_fields(fields, as_json=as_json)

@@ -1,5 +1,6 @@
 """Commands of a study at one site: check the data, fit, preview, release, take part in rounds."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +23,7 @@ from decbayes.cli.commands.study._where import (
 )
 from decbayes.cli.shared.common_options import Refit, Seed
 from decbayes.cli.shared.running import WrongArgument, with_example
-from decbayes.cli.shared.sharing import LEDGER, manifest_of, persons_of, rules_in_force
+from decbayes.cli.shared.sharing import LEDGER, manifest_of, persons_of, rules_given
 from decbayes.cli.shared.standard_streams import json_option, print_json, table_file
 from decbayes.cli.shared.terminal import messages, output, plain
 from decbayes.disclosure import Rules
@@ -45,10 +46,15 @@ MARKS = {"fine": " ", "look": "?", "stop": "✗"}
 STOPPED = 3
 STATEMENT = ("topic", "text", "severity")
 RULES = "rules.toml"
+PERSON = re.compile(r"--person (?:'([^']*)'|([\w-]+))")
 # Options that choose the words of topics, which the agreed list of words replaces.
 CHOOSING = frozenset({"stop_words", "ngrams", "tokens", "keep_case", "least_documents", "most_share", "most_words"})
 Stricter = Annotated[
-    str | None, Parameter(name="--rules", help="A TOML file of disclosure rules that are stricter than the protocol's.")
+    str | None,
+    Parameter(
+        name="--rules",
+        help="A TOML file of disclosure rules that are stricter than the protocol's; default: DECBAYES_RULES.",
+    ),
 ]
 
 
@@ -69,7 +75,8 @@ def check(
     """
     study, site = where.locate()
     files, in_force = data_of(study, site, data), rules_for(study, site, rules)
-    model, observations, persons = site_model(study, files)
+    with rules_of_protocol():
+        model, observations, persons = site_model(study, files)
     remember(study, site, files)
     frame, model = frame_of(model, files), model.unsettled(study.protocol.settings.keys())
     statements = check_data(
@@ -251,7 +258,7 @@ def site_model(study: Study, files: Sequence[Path]) -> tuple[Model, Any, Persons
     except ValueError as error:
         raise WrongArgument(str(error)) from None
     sources = {name: settings[name] for name in kind.reading_options & settings.keys() if kind.many_files}
-    return model, observations, persons_of(model, files, study.protocol.person, **sources)
+    return model, observations, persons_of(model, files, study.protocol.person, rules=study.protocol.rules, **sources)
 
 
 def frame_of(model: Model, files: Sequence[Path]) -> Any:
@@ -330,35 +337,38 @@ def fit_settings(study: Study) -> dict[str, Any]:
 
 @contextmanager
 def rules_of_protocol() -> Iterator[None]:
-    """Remove the advice to go without rules from errors, because the protocol sets the rules."""
+    """Let errors advise what a study can do: its protocol sets the rules, and the column that identifies persons."""
     try:
         yield
     except NotDisclosed as error:
-        raise NotDisclosed(str(error).replace(MADE_UP, "").strip()) from None
+        text = PERSON.sub(lambda found: f'person = "{found[1] or found[2]}" in {FILE}', str(error))
+        raise NotDisclosed(text.replace(MADE_UP, "").strip()) from None
 
 
 def rules_for(study: Study, site: str, stricter: str | None) -> Rules | None:
     """The rules of the protocol, tightened by the stricter ones of this site."""
-    agreed = study.protocol.rules
-    if agreed is None or stricter is None:
-        return agreed
-    site_rules = rules_in_force(stricter)
-    if site_rules is None:
+    agreed, site_rules = study.protocol.rules, rules_given(stricter)
+    if agreed is None:
+        return site_rules
+    if site_rules is None and stricter is not None:
         raise NotDisclosed("A site may only be stricter than the protocol: leave out --rules none.")
-    return agreed.tightened(site_rules)
+    return agreed if site_rules is None else agreed.tightened(site_rules)
 
 
 def rules_text(study: Study, site: str, rules: Rules | None) -> str:
     """The rules as an option of a single command, saved for later commands on the draft."""
-    if rules is not None:
+    file = private_folder(study, site) / RULES
+    if rules is None:
+        file.unlink(missing_ok=True)
+    else:
         lines = toml_table("rules", rules.plain()).split("\n", 1)[1]
-        content = f"# The rules that this site's drafts obey.\n{lines}"
-        write_whole(private_folder(study, site) / RULES, content.encode())
+        write_whole(file, f"# The rules that this site's drafts obey.\n{lines}".encode())
     return rules_of_drafts(study, site)
 
 
 def rules_of_drafts(study: Study, site: str) -> str:
-    return "none" if study.protocol.rules is None else str(private_folder(study, site) / RULES)
+    file = private_folder(study, site) / RULES
+    return str(file) if study.protocol.rules is not None or file.exists() else "none"
 
 
 def newest_draft(study: Study, site: str) -> Path:

@@ -11,11 +11,12 @@ from decbayes.base.writing import toml_table, write_whole
 from decbayes.cli.shared.common_options import Reading
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.terminal import messages
-from decbayes.errors import InvalidData
+from decbayes.errors import InvalidData, NotDisclosed
 from decbayes.models.core.model import Model
 from decbayes.study.agreed_list import kind_of
 from decbayes.study.explaining import checklist, page
 from decbayes.study.folder import CHECKLIST, PAGE, Study, site_folders
+from decbayes.study.protocol import FILE, Protocol
 from decbayes.study.whose_turn import turn
 
 REMEMBERED = "site.toml"
@@ -54,10 +55,10 @@ class AtSite(Where):
         """The study and this site."""
         study = self.open()
         known = [name for name in site_folders(study.private) if name in study.protocol.sites]
-        if self.site:
-            return study, study.check_site(self.site)
-        if len(known) == 1:
-            return study, known[0]
+        if self.site or len(known) == 1:
+            site = study.check_site(self.site or known[0])
+            keep_protocol(study, site)
+            return study, site
         several = f"{', '.join(known)} all work here" if known else f"the sites are {', '.join(study.protocol.sites)}"
         raise WrongArgument(f"Which site is this? Give --site; {several}.")
 
@@ -74,6 +75,18 @@ def private_folder(study: Study, site: str) -> Path:
         (folder / "README.md").write_text(READ_ME, encoding="utf-8")
         messages().print(f"{folder}: drafts and the ledger stay here. Do not share this folder.")
     return folder
+
+
+def keep_protocol(study: Study, site: str) -> None:
+    """Refuse a protocol that allows more than the one this site has used, since others can write to its folder."""
+    kept = private_folder(study, site) / FILE
+    if kept.exists() and (looser := study.protocol.looser_than(Protocol.load(kept), site)):
+        raise NotDisclosed(
+            f"{study.folder / FILE} has changed since {site} used it last, and now allows more: {'; '.join(looser)}. "
+            f"Anyone who can write to the folder may have done that. If {site} agrees, remove {kept}."
+        )
+    if not kept.exists() or Protocol.load(kept) != study.protocol:
+        write_whole(kept, study.protocol.text().encode())
 
 
 def data_of(study: Study, site: str, given: Sequence[Path] | None) -> list[Path]:

@@ -1,17 +1,18 @@
 """Protect rows of few persons: levels, outcomes, combinations and groups that would single somebody out."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from decbayes.columns.column import Having, too_few
+from decbayes.columns.column import Column, Having, too_few
 from decbayes.columns.frames import pooled
 from decbayes.columns.kinds import assumed_share
 from decbayes.errors import InvalidData
 from decbayes.families import Array
 from decbayes.models.core.persons import Persons, most_common, outcome_groups
+from decbayes.models.regressions.formulas.design import mentioned
 from decbayes.models.regressions.rows.table import Gaps, Table
 from decbayes.models.regressions.varying.site_effects import same
 
@@ -55,6 +56,9 @@ def pooled_rows(
     changed = points.copy()
     changed[:, used] = others
     kept = {name: columns.get(name, column) for name, column in table.columns.items()}
+    if hidden and not table.columns[table.target].flag:  # its mean would tell how many events there are
+        kept[table.target] = type(table.columns[table.target]).found_in(points[:, table.target_place])
+    check_ends(table, kept, least)
     pooled_table = replace(table, columns=kept)
     check_levels(pooled_table, changed, least, persons)
     check_combinations(pooled_table, changed, having, minima)
@@ -80,6 +84,17 @@ def few_hidden(
     changed = points.copy()
     changed[:, table.target_place] = abs(usual - assumed_share(rows, least))
     return changed, [FEW.format(least=least, target=table.target, events=events)]
+
+
+def check_ends(table: Table, kept: Mapping[str, Column], least: int) -> None:
+    """Refuse splines whose ends follow from values that only a few persons have, and that the rules have replaced."""
+    for term in (term for term in table.terms if "bounds=" in term):
+        for name in mentioned(table.columns, term):
+            if kept[name] != table.columns[name]:
+                raise InvalidData(
+                    f"Fewer than {least} persons differ in '{name}', and the ends of a spline of it would tell by how "
+                    f"much. Leave '{name}' out of the formula."
+                )
 
 
 def check_levels(table: Table, points: Array, least: int, persons: Persons) -> None:

@@ -299,7 +299,7 @@ def problems(status: Mapping[str, Any], charter: str) -> list[str]:
         f"its store fails: {status.get('trouble')}": status.get("trouble"),
         f"its charter is another one ({status.get('charter')} instead of {charter})": status.get("charter") != charter,
         "no neighbour is linked": not neighbours,
-        f"its data are not published, by the disclosure rules: {status.get('withheld')}": status.get("withheld"),
+        f"it holds data back, by the disclosure rules: {status.get('withheld')}": status.get("withheld"),
         approval_text(waits): waits,
         f"its group's sums have stopped: {status.get('sums', {}).get('why_not')}": status.get("sums", {}).get(
             "why_not"

@@ -137,7 +137,7 @@ SENTENCES = {
     "flagged": "{member} {why}",
     "group": "{why}",
     "stopped": "this agent has stopped",
-    "withheld": "data are not published, by the disclosure rules: {why}",
+    "withheld": "data are held back, by the disclosure rules: {why}",
     "awaiting_approval": "a contribution of {observations:,} observations waits for approval",
     "store_failed": "the store fails: {why}",
     "not_merged": "no merge: {why}",

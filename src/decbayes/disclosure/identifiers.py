@@ -1,15 +1,23 @@
-"""Detecting columns that identify persons: e-mail addresses, phone and record numbers, dates, amounts, names."""
+"""Detecting columns that identify persons: e-mail addresses, phone and record numbers, dates, amounts, names.
+
+And persons with several rows, by the name of a column or by what stays the same in rows with one of its values.
+"""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from decbayes.columns import OTHER, Column
 from decbayes.columns.cells import is_missing, number_of, text_of
+from decbayes.errors import NotDisclosed
 from decbayes.families import Array
+from decbayes.models.core.model import Model
 
 EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 MONTH = r"(?:jan|feb|mar|apr|may|mai|jun|jul|aug|sep|okt|oct|nov|dec|dez)[a-zäé]*"
@@ -31,8 +39,11 @@ ALWAYS_TELLING = {
     *("surname", "forename", "firstname", "lastname", "fullname", "email", "phone", "telephone", "mobile", "fax"),
     *("ssn", "nhs", "mrn", "passport", "iban", "dob", "birthdate", "birthday", "street", "vorname", "nachname"),
 }
-# Of these, words that nobody has several of.
-RECORDS = {"ssn", "nhs", "mrn", "passport", "iban"}
+# Of these, words that nobody has several of; Fallnummer, Patientennr.
+STEMS = ("fall", "aufnahme", "patienten", "probanden", "versicherten", "personal", "kunden", "mitglieds", "matrikel")
+RECORDS = {"ssn", "nhs", "mrn", "passport", "iban", "kvnr"}
+RECORDS |= {f"{stem}{end}" for stem in STEMS for end in ("nummer", "nr", "id", "kennung")}
+ALWAYS_TELLING |= RECORDS
 PAIRS = {
     ("first", "name"),
     ("last", "name"),
@@ -62,8 +73,17 @@ TELLING_IF_MANY = {
 }
 # patientid, subjid
 JOINED = {f"{word}{end}" for word in (*PERSON, "subj", "usubj") for end in (*ID, *NUMBERS)}
-NEARLY_ALL, MOST = 0.9, 0.5
+NEARLY_ALL, MOST, ROUND = 0.9, 0.5, 0.3
 FEW_ROWS = 10
+# Rows that are compared, at most. Persons have fewer rows each than groups such as wards, and similar numbers of them.
+ROWS, ROWS_EACH, UNEVEN = 20_000, 20, 10
+YEARS = range(1800, 2101)
+# Rows of one person agree, up to slips; that they do so by chance must be this unlikely.
+AGREE, CHANCE = 0.98, 1e-6
+# A column computed from another one, such as age groups from ages, changes rarely, or in one direction, along it.
+TURNS = 0.25
+
+Codes = NDArray[np.intp]
 LEAVE_OUT = "its name says that it identifies persons. Leave it out"
 OR_PERSON = "or name it as --person if they have several rows"
 
@@ -127,7 +147,7 @@ def says_number(words: Sequence[str]) -> bool:
     *before, last = words or ("",)
     if RECORDS & {*words}:
         return True
-    return last in ID | JOINED if not before else last in ID | NUMBERS and before[-1] in PERSON
+    return last in ID | JOINED if not before else last in ID | NUMBERS and before[-1] in {*PERSON, *STEMS, "case"}
 
 
 def few_persons(labels: Sequence[str], words: Sequence[str]) -> bool:
@@ -167,9 +187,15 @@ def numbers_refused(known: Array, words: Sequence[str]) -> str:
         return ""
     steps = np.diff(np.unique(known))
     counted = bool(np.mean(steps == 1) > NEARLY_ALL and different == len(known) and len(known) > 2 * FEW_ROWS)
-    if counted or (TELLING_IF_MANY & set(words)):
-        return "its values are all different whole numbers, as record numbers are. Leave it out"
+    if counted or (TELLING_IF_MANY & set(words)) or numbers_persons(words) or long_numbers(known):
+        return "nearly all its values are different whole numbers, as record numbers are. Leave it out"
     return ""
+
+
+def long_numbers(numbers: Array) -> bool:
+    """Whether whole numbers have equally many digits, at least seven, and are not rounded, as amounts are."""
+    digits = np.floor(np.log10(np.maximum(numbers, 1.0)))
+    return bool(digits[0] >= 6 and (digits == digits[0]).all() and np.mean(numbers % 10 == 0) < ROUND)
 
 
 def few_numbers(numbers: Array, words: Sequence[str]) -> bool:
@@ -186,3 +212,107 @@ def calendar_days(numbers: Array) -> Array:
 
 def share_of(pattern: re.Pattern[str], labels: Sequence[str]) -> float:
     return sum(pattern.fullmatch(label.strip()) is not None for label in labels) / max(len(labels), 1)
+
+
+def check_rows_are_persons(path: Path, model: Model | None = None) -> None:
+    """Refuse to count the rows of a table as persons, or its sequences, if persons seem to have several."""
+    if model is not None and model.many_files:
+        return
+    from decbayes.inputs.mixed_tables import read_frame  # topics need no tables
+    from decbayes.inputs.tables import column_names
+
+    sequences, *groups = (getattr(model, setting, "") for setting in ("sequences", "by", "within"))
+    names = [name for name in column_names(path) if name not in (sequences, *groups)]
+    telling = [name for name in names if may_identify(name)]
+    if telling:
+        frame = first_rows(read_frame(path, [*telling, *filter(None, [sequences])]), sequences)
+        check_persons({name: frame[name] for name in telling})
+    if names and not sequences:
+        check_units({name: values for name, values in read_frame(path, most=ROWS).items() if name in names})
+
+
+def first_rows(frame: Mapping[str, Any], sequences: str) -> dict[str, Any]:
+    """The first row of each sequence; all rows if there are none."""
+    first = np.unique(frame[sequences].astype(str), return_index=True)[1] if sequences else slice(None)
+    return {name: values[first] for name, values in frame.items()}
+
+
+def check_persons(frame: Mapping[str, Any]) -> None:
+    """Refuse to count rows as persons if a column identifies persons, by its name, who have several rows each."""
+    for name, values in frame.items():
+        rows, persons = repeated(name, values)
+        if rows:
+            raise NotDisclosed(
+                f"Column '{name}' seems to identify persons, {persons:,} in {rows:,} rows, and each row would count as "
+                f"a person. Name the column: --person {quote(name)}. If each row is another person after all: --person "
+                "none."
+            )
+
+
+def check_units(frame: Mapping[str, Any]) -> None:
+    """Refuse to count rows as persons if rows with one value of a column always agree in another, as a person's do."""
+    unit, same = repeated_units(frame)
+    if unit:
+        raise NotDisclosed(
+            f"Rows with the same '{unit}' always have the same '{same}'. If they are of one person, name the column: "
+            f"--person {quote(unit)}. If each row is another person: --person none."
+        )
+
+
+def repeated_units(frame: Mapping[str, Any]) -> tuple[str, str]:
+    """A column of codes or whole numbers, with a few rows each, and another that is the same in all rows of each; two
+    empty names if there are none.
+    """
+    columns = {name: codes_of(values[:ROWS]) for name, values in frame.items()}
+    for name, (codes, labels) in columns.items():
+        if not numbers_units(codes, labels):
+            continue
+        for other, (values, _) in columns.items():
+            if other != name and stays(codes, values):
+                return name, other
+    return "", ""
+
+
+def codes_of(values: Sequence[Any]) -> tuple[Codes, Sequence[str]]:
+    """The place of each value among the sorted labels, −1 if missing, and the labels."""
+    texts = ["" if is_missing(value) else text_of(value) for value in values]
+    labels = sorted({*texts} - {""}, key=lambda text: (number_of(text), text))
+    places = {label: place for place, label in enumerate(labels)}
+    return np.array([places.get(text, -1) for text in texts], dtype=np.intp), labels
+
+
+def numbers_units(codes: Codes, labels: Sequence[str]) -> bool:
+    """Whether these look like numbers or codes of units with a few rows each."""
+    rows = int((codes >= 0).sum())
+    if len(labels) <= FEW_ROWS or not FEW_ROWS <= rows - len(labels) <= (ROWS_EACH - 1) * len(labels):
+        return False
+    if np.bincount(codes[codes >= 0]).max() > UNEVEN * rows / len(labels):
+        return False
+    numbers = np.array([number_of(label) for label in labels])
+    if np.isfinite(numbers).all():
+        return bool((numbers == np.rint(numbers)).all() and numbers[0] >= 0.0 and not {*numbers} <= {*YEARS})
+    return max(share_of(RECORD, labels), share_of(SHORT_RECORD, labels)) > MOST
+
+
+def stays(codes: Codes, values: Codes) -> bool:
+    """Whether a column is the same in all rows of each unit, which is neither chance nor computed from the units."""
+    known = (codes >= 0) & (values >= 0)
+    _, first, place = np.unique(codes[known], return_index=True, return_inverse=True)
+    values = values[known]
+    each = values[first]
+    again = np.ones(len(values), dtype=np.bool_)
+    again[first] = False
+    if again.sum() < FEW_ROWS or (values == each[place])[again].mean() < AGREE:
+        return False
+    shares = np.bincount(values) / len(values)
+    if again.sum() * np.log(max(float(shares @ shares), 1e-300)) > np.log(CHANCE):
+        return False
+    return not computed(each.astype(np.float64))
+
+
+def computed(along: Array) -> bool:
+    """Whether values along sorted units change less often than in random order, or in one direction."""
+    steps = np.diff(along)
+    different = 1.0 - float(np.sum((np.unique(along, return_counts=True)[1] / len(along)) ** 2))
+    turns = min((steps > 0).sum(), (steps < 0).sum()) / len(steps)
+    return bool(turns < TURNS * different / 2.0)
