@@ -34,6 +34,7 @@ OF_SITES = (DISSENT, NOTHING_SHARED, SITE_ALONE, "stands out", CONSTANT)
 FEW_SLOTS, DIFFER = "few slots", "sites differ"
 OF_SLOTS = (FEW_SLOTS, "unlike shares", "small sites", "duplicate slots")
 SITES_FIRST = "First check the sites that are named."
+NAMED_FIRST = "First check units, columns and coding at"
 # What warnings say about one site and about several, by kind, most important first; and warnings of other kinds.
 ABOUT_SITES: Mapping[str, tuple[str, str]] = {
     DISSENT: ("disagrees with the other sites", "disagree with {others}"),
@@ -155,7 +156,7 @@ def sites_first(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
     first = f"{SITES_FIRST} " if any(remark.is_warning and remark.kind in OF_SITES for remark in given) else ""
     return tuple(
         replace(remark, advice=first + remark.advice.removeprefix(f"{SITES_FIRST} "))
-        if remark.kind in (FEW_SLOTS, DIFFER)
+        if remark.kind in (FEW_SLOTS, DIFFER) and not remark.advice.startswith(NAMED_FIRST)
         else remark
         for remark in given
     )

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -384,6 +385,14 @@ def test_the_smallest_count_that_is_predicted_is_none(run, trial):
     assert json.loads(run("predict a.posterior age=60 --json")[1])["low"] == 0.0
 
 
+def test_predictions_say_whether_intervals_are_of_means_or_of_new_outcomes(run, trial):
+    run("fit linear-regression a.csv --formula visits~age --kinds visits=real -o a.posterior")
+    run("fit logistic-regression a.csv --formula sex~age -o b.posterior")
+    assert "a new value is between low and high (90%)." in run("predict a.posterior age=60")[1].replace("\n", " ")
+    said = run("predict b.posterior age=60")[1].replace("\n", " ")
+    assert "mean: the probability; low and high are the ends of its interval (90%)." in said
+
+
 @pytest.mark.parametrize(("name", "further"), [("ordered", {"levels"}), ("survival", {"cuts", "rate"})])
 def test_a_model_has_its_parents_options_and_explains_those_that_differ(name, further):
     from decbayes.cli.shared.model_options import model_options
@@ -511,7 +520,9 @@ def test_weights_are_listed_with_the_columns_of_a_formula_and_said(run, trial):
     fit = f"fit survival-regression a.csv {SURVIVAL} --weights visits --agreed-columns"
     said = run(f"{fit} agreed.columns -o a.posterior")[2]
     assert "models the hazard of outcome = died, by Surv(days, outcome) ~ age + sex, weighted by visits" in said
-    assert "weighted by visits" in run("show a.posterior")[1].replace("\n", " ")
+    shown = run("show a.posterior")[1].replace("\n", " ")
+    assert "weighted by visits" in shown
+    assert re.search("from [0-9]+ weighted rows", shown), "rows that count several times are not as many observations"
     run(f"columns a.csv {SURVIVAL} -o few.columns")
     code, _, refused = run(f"{fit} few.columns -o x.posterior")
     assert code

@@ -88,7 +88,7 @@ def test_sites_that_differ_are_said_so_and_may(run, tables, rng):
     assert run("fit poisson-regression d.csv --like c.posterior -o d.posterior")[0] == 0
     status, _, said = run("merge c.posterior d.posterior -o g.posterior")
     assert (status, "--varying" in said) == (0, False), "what varies already is not advised"
-    assert "intercept, from site to site" in run("show g.posterior")[1]
+    assert "intercept, from clinic to clinic" in run("show g.posterior")[1], "files are of two clinics each"
     merged = db.load(tables / "g.posterior")
     assert merged.structure.model["by"] == "clinic"
     assert merged.contribution["variation"][0, 0] == 2.0  # half of four sites

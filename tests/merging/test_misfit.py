@@ -83,3 +83,23 @@ def test_what_is_usual_is_the_most_that_sites_disagree_that_may_not_be_faulty():
     far = GAP * 0.7
     assert usual_among(np.array([0.3, 0.2, 0.5, 1.1 * far, 1.2 * far])) == 0.5
     assert usual_among(np.array([0.3, 0.2, 0.5, 0.9 * far, 1.2 * far])) == 0.9 * far
+
+
+def overdispersed(rng, scale=1.0):
+    """Counts with five times the variance of Poisson counts."""
+    frame = {name: rng.normal(size=300) for name in "abcd"}
+    mean = np.exp(1.0 + 0.2 * frame["a"])
+    return frame | {"y": np.rint(scale * rng.poisson(rng.gamma(mean / 4.0, 4.0)))}
+
+
+@pytest.mark.parametrize("sites", [3, 5])
+def test_sites_whose_counts_vary_more_than_chance_are_not_accused_and_a_faulty_one_is(sites):
+    model = db.PoissonRegression("y", columns={"y": "count"} | dict.fromkeys("abcd", "real"))
+    named = {"honest": [], "faulty": []}
+    for seed in range(6):
+        rng = np.random.default_rng([seed, sites])
+        honest = [model.fit_site(overdispersed(rng)).posterior for _ in range(sites)]
+        wrong = model.fit_site(overdispersed(rng, 4.0)).posterior
+        named["honest"] += flagged(robust_merge(honest))
+        named["faulty"].append(flagged(robust_merge([wrong, *honest[1:]])))
+    assert named == {"honest": [], "faulty": 6 * [[0]]}

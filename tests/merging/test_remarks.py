@@ -538,6 +538,18 @@ def test_of_groups_that_share_nothing_the_smaller_ones_stand_out(groups, named):
     assert remark.sites == named
 
 
+def test_a_plain_merge_says_that_a_table_is_at_two_sites_with_a_few_rows_changed():
+    """Four sites, and one of them again with 3 of 2,000 rows replaced."""
+    rng = np.random.default_rng(3)
+    tables = [{name: rng.normal(size=2000) for name in "abcd"} for _ in range(4)]
+    again = {name: np.append(values[3:], rng.normal(size=3)) for name, values in tables[1].items()}
+    model = db.LinearRegression("a", columns=dict.fromkeys("abcd", "real"))
+    fits = [model.fit(table).posterior for table in (*tables, again)]
+    said = {count: [r for r in db.merge(fits[:count]).remarks if r.kind == "counted twice"] for count in (4, 5)}
+    assert [{*remark.sites} for remark in said[5]] == [{1, 4}]
+    assert not said[4]
+
+
 def test_nobody_is_sent_to_sites_that_no_remark_names():
     """A robust merge drops remarks on sites that are not true of it, after others have referred to them."""
     alone = db.checking.Remark("site alone", "Most of what a found is unknown to all other sites.", "", sites=(0,))
@@ -546,3 +558,5 @@ def test_nobody_is_sent_to_sites_that_no_remark_names():
     assert both[1].advice == "First check the sites that are named. Merge with more components."
     assert sites_first(both) == both
     assert sites_first(both[1:]) == (slots,)
+    named = db.checking.Remark("sites differ", "Sites differ.", "First check units, columns and coding at a.")
+    assert sites_first([named, alone])[0] == named, "advice that names the site is not preceded by a vaguer one"

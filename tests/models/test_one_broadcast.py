@@ -218,6 +218,20 @@ def test_overdispersed_counts_are_said_and_poisson_counts_are_not():
     assert said == {0.0: 0, 0.8: 12}
 
 
+def test_rare_counts_are_said_to_vary_more_than_chance_if_they_do():
+    """Counts of mean 0.3, at 800 rows: Poisson ones, and ones with twice their variance."""
+    model, said = db.PoissonRegression("y", columns={"y": "count", "x": "real"}), {1.0: 0, 2.0: 0}
+    for seed in range(12):
+        for dispersion in said:
+            draws = np.random.default_rng(seed)
+            x = draws.normal(size=800)
+            mean = 0.3 * np.exp(0.3 * x)
+            rates = mean if dispersion == 1.0 else draws.gamma(mean / (dispersion - 1.0), dispersion - 1.0)
+            fitted = model.fit({"x": x, "y": draws.poisson(rates)}).posterior
+            said[dispersion] += any(remark.kind == "overdispersion" for remark in fitted.remarks)
+    assert said == {1.0: 0, 2.0: 12}
+
+
 def test_the_forecast_has_the_size_of_the_error(rng):
     frames = [counts(rng, 60, shift=shift) for shift in (-2.0, 0.0, 2.0)]
     model = model_of_counts()

@@ -295,6 +295,7 @@ class TestTerms:
             ("y = age", "of the form"),
             ("age ~ age", "cannot be a term of its own"),
             ("height ~ age", "There is no column 'height' to predict; the columns are age, sex, y"),
+            ("log(y) ~ age", "Add such a function of a column as a column first."),
         ],
     )
     def test_formulas_that_make_no_sense(self, formula, message):

@@ -7,6 +7,7 @@ import pytest
 from scipy import integrate, optimize, stats
 
 import decbayes as db
+from decbayes.disclosure.drafting import drafted
 from decbayes.errors import InvalidData, InvalidStructure, NotDisclosed
 
 
@@ -268,3 +269,42 @@ def test_an_interval_in_which_few_persons_die_is_refused(late, refused):
                 model.pooled(frame, 5, outcomes, agreed=True)
     else:
         assert model.pooled(frame, 5, 1, agreed=True)[2] == []
+
+
+def test_pieces_of_one_follow_up_are_not_said_to_depend_on_each_other():
+    """Rows cut at any time have the same likelihood; overlaps and second events are something else."""
+    rng = np.random.default_rng(5)
+    count, half = 60, np.full(60, 0.5)
+    whole = {"start": 0.0 * half, "stop": 1.0 + rng.exponential(2.0, count), "dead": rng.random(count) < 0.6}
+    whole["x"] = rng.normal(size=count)
+    kinds = {"start": "real", "stop": "real", "dead": "yes/no", "x": "real"}
+    model = db.SurvivalRegression("dead", columns=kinds, time="stop", entry="start", cuts=(2.0,))
+    first, rest = whole | {"stop": half, "dead": 0.0 * half}, whole | {"start": half}
+    cases = {
+        "pieces": (first, rest),
+        "overlap": (first, whole),
+        "two events": (first | {"dead": 0.0 * half + 1.0}, rest),
+    }
+    said = {}
+    for name, parts in cases.items():
+        frame = {column: np.concatenate([part[column] for part in parts]) for column in whole}
+        persons = [*range(count), *range(count)]
+        fitted = model.fit(frame).posterior
+        draft, _ = drafted(fitted, model.points(frame), None, persons=persons)
+        said[name] = [remark.kind for remark in draft.remarks]
+        if name == "pieces":
+            np.testing.assert_allclose(
+                fitted.mean("coefficients"), model.fit(whole).posterior.mean("coefficients"), atol=1e-6
+            )
+    assert said == {"pieces": [], "overlap": ["repeated persons"], "two events": ["repeated persons"]}
+
+
+def test_few_cuts_are_said_to_confound_columns_that_change_during_follow_up():
+    kinds = {"start": "real", "stop": "real", "dead": "yes/no", "treated": "yes/no"}
+    said = {}
+    for entry in ("", "start"):
+        for cuts in ((2.0,), (1.0, 2.0, 3.0)):
+            columns = {name: kind for name, kind in kinds.items() if entry or name != "start"}
+            model = db.SurvivalRegression("dead", columns=columns, time="stop", entry=entry, cuts=cuts)
+            said[entry, len(cuts)] = "the hazard changes at 2 only" in model.modelled
+    assert said == {("", 1): False, ("", 3): False, ("start", 1): True, ("start", 3): False}

@@ -315,3 +315,13 @@ def test_intervals_of_clusters_are_called_too_narrow_once(rng):
     said = certainty(Findings(db.align(sites), ("a", "b", "c")))
     assert said.count("too narrow") == 1
     assert plural("match", 4.8) == "matches"
+
+
+def test_deviations_between_groups_of_a_column_are_not_said_to_be_between_sites(rng):
+    """Two sites with four classes each."""
+    (model, first), (_, second) = linear(rng), linear(rng)
+    grouped = replace(model, varying=("intercept",), by="class")
+    fits = [grouped.fit(np.column_stack([rows, np.arange(len(rows)) % 4])).posterior for rows in (first, second)]
+    (deviation,) = view_of(grouped).between(db.merge(fits))
+    assert deviation.name == "intercept, between groups of class"
+    assert grouped.describe(db.merge(fits))[-1]["term"] == "intercept, from class to class"

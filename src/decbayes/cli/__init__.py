@@ -151,7 +151,8 @@ command(
     "predict",
     """Predict a regression's outcome for persons you describe: a mean, a probability, survival at given times.
 
-    Several values of a column, as in age=50,60, make several persons. Intervals are as in `decbayes show`.""",
+    Several values of a column, as in age=50,60, make several persons. The last line says what the
+    intervals contain: a mean, or a new value, count or level.""",
     "decbayes predict merged.posterior age=60 sex=f,m --times 30,90,365",
 )
 command(

@@ -14,6 +14,7 @@ import decbayes
 from decbayes.base.arguments import check_kind
 from decbayes.base.writing import write_whole
 from decbayes.merging import Alignment, Reliability
+from decbayes.merging.reading import AGAINST
 from decbayes.models.topics.quality import CoOccurrence
 from decbayes.posterior import EXACT, JOINT
 from decbayes.remarks import MOST_SHOWN, Remark
@@ -259,7 +260,7 @@ def merged_sites(findings: Findings) -> Markup:
     meanings = {
         "log BF": f" log BF: nats in favour of the site's {same} being the same as the others' (below 0: against); "
         "wide priors raise it.",
-        "against": " against: the share of its evidence that contradicts the others.",
+        "against": f" {AGAINST}",
     }
     meaning = f"share: of all {what}.{''.join(meanings[name] for name in compared)}"
     return concat([table(head, rows, right=range(2, len(head) - 1)), more, note(meaning)])

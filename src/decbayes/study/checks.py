@@ -21,7 +21,6 @@ from decbayes.models.core.persons import EACH, Persons
 
 MUCH_MISSING = 0.2
 FEW_EVENTS = 10.0  # events per coefficient, below which estimates lean on the prior
-OVERDISPERSED = 1.5  # Pearson's χ² per degree of freedom
 MOST_LEVELS = 12
 
 
@@ -192,10 +191,11 @@ def about_spread(model: Model, data: Any, targets: Array) -> Iterator[Statement]
     if predict is None or type(model).__name__ != "PoissonRegression":
         yield Statement("outcome", text)
         return
-    expected = predict(model.fit(data).posterior, np.asarray(data))["mean"]
+    posterior = model.fit(data).posterior
+    expected = predict(posterior, np.asarray(data))["mean"]
     freedom = max(len(targets) - model.terms_to_learn, 1)
-    spread = float(((targets - expected) ** 2 / np.maximum(expected, 1e-9)).sum() / freedom)
-    if spread > OVERDISPERSED:
+    spread = float(((targets - expected) ** 2).mean() / expected.mean() * len(targets) / freedom)
+    if any(remark.kind == "overdispersion" for remark in posterior.remarks):
         advice = "intervals of a Poisson regression would be too narrow. Agree on negative-binomial-regression"
         yield Statement("outcome", f"{text}; the variance is {spread:.1f} times that of a Poisson: {advice}", "look")
     else:

@@ -15,7 +15,7 @@ from decbayes.models.regressions.messages.other_units import other_units
 from decbayes.models.regressions.varying.climb import FACTOR
 from decbayes.models.regressions.varying.variation import BETWEEN, WITHIN
 from decbayes.posterior import EXACT, Posterior
-from decbayes.remarks import NOT_COMPARED, ONE_BROADCAST, UNITS, Remark, listed, too_narrow
+from decbayes.remarks import NAMED_FIRST, NOT_COMPARED, ONE_BROADCAST, UNITS, Remark, listed, too_narrow
 from decbayes.structure import CoupledSet
 from decbayes.views.values import Curve, Difference, Estimate, Row, value_text
 from decbayes.views.view import LEVEL, TOP, View
@@ -71,8 +71,8 @@ class CoefficientView(View):
         rows = [(FACTOR, "value", row) for row in self.model.coefficients(posterior, level=level)]
         varying = {"value": self.model.between, "correlation": self.model.correlations}
         spreads = [(quantity, row) for quantity, read in varying.items() for row in read(posterior, level=level)]
-        rows += [(BETWEEN, *row) for row in spreads if row[1]["group"] == "site"]
-        rows += [(WITHIN, *row) for row in spreads if row[1]["group"] != "site"]
+        rows += [(BETWEEN, *row) for row in spreads if row[1]["group"] != self.model.within]
+        rows += [(WITHIN, *row) for row in spreads if row[1]["group"] == self.model.within]
         return [
             {
                 "factor": factor, "component": 0, "quantity": quantity, "entry": row["term"], "modelled": self.modelled,
@@ -84,8 +84,9 @@ class CoefficientView(View):
         ]  # fmt: skip
 
     def between(self, posterior: Posterior, *, level: float = LEVEL) -> Sequence[Estimate]:
-        """Standard deviations between sites, and between groups within sites; then correlations."""
-        group_names = {"site": "between sites", self.model.within: f"between groups of {self.model.within}"}
+        """Standard deviations between sites or what a column names, and between groups inside; then correlations."""
+        named = {name: f"between groups of {name}" for name in (self.model.by, self.model.within) if name}
+        group_names = {"site": "between sites"} | named
         rows = [(row, "") for row in self.model.between(posterior, level=level)]
         rows += [(row, "correlation of ") for row in self.model.correlations(posterior, level=level)]
         terms = [{**row, "term": f"{about}{row['term']}, {group_names[row['group']]}"} for row, about in rows]
@@ -151,7 +152,7 @@ class CoefficientView(View):
         one, alone = self.decisive(alignment), ""
         if one is not None and not units:
             where = names[one] if names else f"site {one}"
-            advice, alone = f"First check units, columns and coding at {where}.", f", but not without {where}"
+            advice, alone = f"{NAMED_FIRST} {where}.", f", but not without {where}"
         texts = ", ".join(f"{difference.name} ({difference.times:.1f} × chance)" for difference in notable)
         yield Remark(
             "sites differ",

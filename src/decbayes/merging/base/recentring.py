@@ -13,6 +13,7 @@ from decbayes.errors import StructureMismatch
 from decbayes.merging.base.canonical import canonical_order
 from decbayes.merging.base.coupled import as_sequence
 from decbayes.merging.base.equal_noise import at_equal_noise
+from decbayes.merging.base.usual_spread import at_usual_spread
 from decbayes.posterior import Posterior
 
 
@@ -22,8 +23,9 @@ def recentred(posteriors: Sequence[Posterior]) -> Sequence[Posterior]:
 
 
 def compared(posteriors: Sequence[Posterior]) -> Sequence[Posterior]:
-    """The posteriors as they are to be compared: regressions may let terms vary, and linear ones have other noise."""
-    return at_equal_noise(by_model(posteriors, "compared"))
+    """The posteriors as they are to be compared: regressions may let terms vary, linear ones have other noise, and some
+    claim to know coefficients better than they do."""
+    return at_usual_spread(at_equal_noise(by_model(posteriors, "compared")), posteriors)
 
 
 def by_model(posteriors: Sequence[Posterior], method: str) -> Sequence[Posterior]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from decbayes.merging.reading._heterogeneity import ranks as ranks
     from decbayes.merging.reading._heterogeneity import rows_of as rows_of
     from decbayes.merging.reading._heterogeneity import spread_of_components as spread_of_components
+    from decbayes.merging.reading._influence import AGAINST as AGAINST
     from decbayes.merging.reading._influence import DISAGREES as DISAGREES
     from decbayes.merging.reading._influence import Influence as Influence
     from decbayes.merging.reading._influence import dissent as dissent
@@ -52,7 +53,7 @@ else:
             "._confidence": "DOUBTFUL Confidence Curve Reliability confidence features",
             "._heterogeneity": "KNOWN NOTABLE RANK RARELY Chance Chances Coefficients Heterogeneity Spread "
             "of_coefficients of_components ranks rows_of spread_of_components",
-            "._influence": "DISAGREES Influence dissent influence",
+            "._influence": "AGAINST DISAGREES Influence dissent influence",
             "._margins": "CLOSE losses margins",
             "._parties": "Parties Party parties",
             "._proofs": "Bounded grouping_bound proven upper_bound",

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from decbayes.families import Array, dense
 from decbayes.merging.alignment import Alignment
 from decbayes.merging.base.components import group_evidence, groups_of, log_bayes_factors
+from decbayes.merging.base.copies import repeated_data
 from decbayes.merging.base.recentring import compared as as_compared
 from decbayes.merging.remarking import are_budgets, separate, site_names, subjects_of, unlike_texts
 from decbayes.posterior import Posterior
-from decbayes.remarks import DISSENT, Remark, about_sites, warnings_in, with_shares
+from decbayes.remarks import COUNTED_TWICE, DISSENT, Remark, about_sites, listed, warnings_in, with_shares
 
 if TYPE_CHECKING:
     from decbayes.merging.robust import Standing
@@ -25,6 +26,7 @@ DISAGREES = -10.0
 MUCH, UNUSUAL = 0.1, 5.0
 # Honest sites are seldom more than this many times larger than the median site.
 LARGE = 5.0
+AGAINST = "against: the share of its evidence that contradicts most other sites; after rounds, all others together."
 # The fewest sites from which one can tell what is usual.
 FEW = 4
 # The most sites excluded from one slot before the others are compared.
@@ -168,7 +170,7 @@ def standings_in(alignment: Alignment) -> "tuple[Standing, ...]":
 
 
 def dissent(alignment: Alignment, names: Sequence[str]) -> Iterator[Remark]:
-    """A warning about sites that a robust merge would leave out, if no remark on shared slots names them."""
+    """Warnings about sites that a robust merge would leave out, if no remark on shared slots names them."""
     if alignment.counted != "all":  # they are left out
         return
     names, named = names or site_names(len(alignment.posteriors)), set[int]()
@@ -181,6 +183,7 @@ def dissent(alignment: Alignment, names: Sequence[str]) -> Iterator[Remark]:
         )
         named.update(site for remark in remarks for site in remark.sites)
     standings = standings_in(alignment)
+    yield from near_copies(alignment, standings, names)
     apart = [
         site
         for site, standing in enumerate(standings)
@@ -195,6 +198,22 @@ def dissent(alignment: Alignment, names: Sequence[str]) -> Iterator[Remark]:
             f"{'them' if len(which) > 1 else 'it'} out.",
             sites=(*apart,),
         )
+
+
+def near_copies(alignment: Alignment, standings: "Sequence[Standing]", names: Sequence[str]) -> Iterator[Remark]:
+    """Warnings about sites with nearly the same data; those with the same have another one."""
+    copies = {site: standing.copy_of for site, standing in enumerate(standings) if standing.copy_of is not None}
+    sent = alignment.sent or alignment.posteriors
+    same = {site for group in (repeated_data(sent) if copies else ()) for site in group}
+    for site, other in copies.items():
+        if site not in same:
+            yield Remark(
+                COUNTED_TWICE,
+                f"{names[other]} and {names[site]} are far more alike than chance explains: nearly the same data seem "
+                "to count twice.",
+                "Ask both. If so, keep one of them: intervals are too narrow otherwise.",
+                sites=(other, site),
+            )
 
 
 def odd_ones(factors: Array, filled: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -82,14 +82,22 @@ class Ballot:
 
     @cached_property
     def groups(self) -> tuple[Group, ...]:
-        structure = self.posteriors[0].structure
-        coupled = {tuple(one.factors): one for one in structure.symmetry}
-        return tuple(self._group(names, coupled.get(names)) for names in groups_of(structure))
+        return self._groups(self.judged)
 
-    def _group(self, names: tuple[str, ...], coupled: CoupledSet | None) -> Group:
-        rows = identity(len(self.posteriors[0].structure.prior[names[0]]))
-        order = [rows if coupled is None else of_site[coupled] for of_site in self.sets]
-        return Group.of(self.judged, names, coupled, order, self.cap if self.judging else np.inf)
+    @cached_property
+    def as_sent(self) -> tuple[Group, ...]:
+        """The groups in which copies are alike: what is left to compare of honest sites may be alike by chance."""
+        same = all(one is other for one, other in zip(self.judged, self.posteriors, strict=True))
+        return self.groups if same else self._groups(self.posteriors)
+
+    def _groups(self, posteriors: Sequence[Posterior]) -> tuple[Group, ...]:
+        structure, groups = posteriors[0].structure, []
+        sets, cap = {tuple(one.factors): one for one in structure.symmetry}, self.cap if self.judging else np.inf
+        for names in groups_of(structure):
+            rows, coupled = identity(len(structure.prior[names[0]])), sets.get(names)
+            order = [rows if coupled is None else of_site[coupled] for of_site in self.sets]
+            groups.append(Group.of(posteriors, names, coupled, order, cap))
+        return tuple(groups)
 
     @cached_property
     def judged(self) -> Sequence[Posterior]:

@@ -378,7 +378,7 @@ def elect(
     counted, repeated = [*range(len(order))], dict[int, int]()
     # Exact copies are found fast, and fewer sites are then compared in pairs.
     for copies in (exact_copies, near_copies):
-        found = {counted[one]: counted[other] for one, other in first_of(copies(ballot.groups)).items()}
+        found = {counted[one]: counted[other] for one, other in first_of(copies(ballot.as_sent)).items()}
         repeated = {one: found.get(other, other) for one, other in repeated.items()} | found
         if found:
             ballot = ballot.among([place for place, site in enumerate(counted) if site not in found])

@@ -254,4 +254,5 @@ def group_columns(settings: Mapping[str, Any]) -> list[str]:
 
 def check_among(target: str, names: Sequence[str]) -> None:
     if target not in names:
-        raise InvalidStructure(f"There is no column '{target}' to predict; the columns are {columns_listed(names)}.")
+        what = f"There is no column '{target}' to predict; the columns are {columns_listed(names)}."
+        raise InvalidStructure(what + (" Add such a function of a column as a column first." if "(" in target else ""))

@@ -95,6 +95,11 @@ class RegressionSettings(Tabled, Model):
         )  # fmt: skip
 
     @property
+    def record(self) -> str:  # type: ignore[override]
+        """A row whose weight is 3 is data of three persons, so that the number of rows is none of persons."""
+        return "weighted row" if self.weights else "observation"
+
+    @property
     def stack(self) -> Stack | None:
         """How an observation becomes several rows, if it does."""
         return None
@@ -112,8 +117,8 @@ class RegressionSettings(Tabled, Model):
         return Variation(tuple(Grouping(f, some, self.correlated and len(some) > 1) for f, some in named.items()))
 
     def group_name(self, grouping: Grouping) -> str:
-        """What the groups are: sites, or the name of the column of groups inside them."""
-        return "site" if grouping.factor == BETWEEN else self.within
+        """What the groups are: sites, or the name of the column that names them or the groups inside them."""
+        return (self.by or "site") if grouping.factor == BETWEEN else self.within
 
     @property
     def subject(self) -> str:

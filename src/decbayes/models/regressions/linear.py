@@ -26,6 +26,8 @@ class Linear(Outcome):
 
     holds: ClassVar[type[Column]] = Gaussian
     family: ClassVar[GaussianGamma] = GaussianGamma()
+    mean_is: ClassVar[str] = "the mean"
+    new: ClassVar[str] = "value"
 
     def units(self, column: Column) -> tuple[float, float]:
         zero, size = column.zero_and_unit

@@ -41,6 +41,8 @@ class Step(Logistic):
     ordered: tuple[str, ...] = ("", "", "")
 
     holds: ClassVar[type[Column]] = Categorical
+    mean_is: ClassVar[str] = "the mean number of the level, the lowest being 0"
+    new: ClassVar[str] = "level"
     common: ClassVar[tuple[float, ...]] = ()
 
     @property

@@ -46,6 +46,12 @@ class Outcome(ABC):
         """The kind of the target in a frame without agreed columns."""
         return self.holds.kind
 
+    mean_is: ClassVar[str] = "the probability"
+    """What the mean of a prediction is, in words."""
+
+    new: ClassVar[str] = ""
+    """What the interval of a prediction contains, if that is a new outcome and not the mean."""
+
     ratio: ClassVar[str] = ""
     """The name of exp(β), if it is a ratio."""
 

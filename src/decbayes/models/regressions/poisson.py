@@ -27,6 +27,8 @@ class PoissonOutcome(Generalized):
     """A count is Poisson with the mean exp(f)."""
 
     holds: ClassVar[type[Column]] = Poisson
+    mean_is: ClassVar[str] = "the mean count"
+    new: ClassVar[str] = "count"
     ratio: ClassVar[str] = "rate ratio"
     common: ClassVar[tuple[float, ...]] = (0.0,)
     recentres: ClassVar[bool] = True

@@ -310,7 +310,7 @@ class Regression(RegressionSettings):
     def between(self, posterior: Posterior, *, level: float = 0.9) -> list[dict[str, Any]]:
         """The standard deviation between groups of each term that varies, with an interval.
 
-        A `group` is a "site", or what `within` names.
+        A `group` is a "site", or what `by` or `within` names.
 
         Mean-field intervals are too narrow. `db.calibrate` of a refined posterior gives valid ones, with a half-Cauchy
         prior in place of the Gamma; the mean is then the median.

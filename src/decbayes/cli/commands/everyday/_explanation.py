@@ -18,7 +18,7 @@ from decbayes.merging.base.components import group_evidence
 from decbayes.merging.base.lineage import ids_of
 from decbayes.merging.base.problem import Solver
 from decbayes.merging.grouping.shared import Shared
-from decbayes.merging.reading import CLOSE, DOUBTFUL, Heterogeneity, Parties
+from decbayes.merging.reading import AGAINST, CLOSE, DOUBTFUL, Heterogeneity, Parties
 from decbayes.posterior import Posterior, entry_name
 from decbayes.structure import CoupledSet
 from decbayes.views import view_of
@@ -262,7 +262,7 @@ def print_influence(alignment: Alignment, names: list[str]) -> None:
         output().print(f"log BF: nats in favour of the site's {same} being the same as the others'")
         output().print("(below 0: against).")
     if "against" in compared:
-        output().print("against: the share of its evidence that contradicts the others.")
+        output().print(AGAINST)
 
 
 def print_parties(parties: Parties, names: list[str]) -> None:

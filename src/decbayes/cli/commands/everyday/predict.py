@@ -24,6 +24,7 @@ from decbayes.models.core.registry import model_for
 from decbayes.models.regressions.regression import Regression
 from decbayes.models.regressions.survival import SurvivalRegression
 from decbayes.posterior import Posterior
+from decbayes.remarks import too_narrow
 from decbayes.views.values import Row
 
 EXACT = 12
@@ -73,6 +74,7 @@ def predict(
     elif write is None:
         print_modelled(read, messages().print)
         output().print(rows_table(rows))
+        output().print(plain(meaning(model, read, level)))
 
 
 def regression_of(posterior: Posterior, path: Path) -> Regression:
@@ -106,6 +108,16 @@ def persons(model: Regression, words: Sequence[str]) -> dict[str, list[str]]:
 def columns_of(model: Regression, path: Path) -> dict[str, Any]:
     frame = read_frame(path, list(model.table.predictors))
     return {name: list(frame[name]) for name in model.table.predictors}
+
+
+def meaning(model: Regression, posterior: Posterior, level: float) -> str:
+    """What the numbers are: intervals of a mean, or of a new outcome, which are wider."""
+    outcome, why = model.outcome, too_narrow([posterior])
+    ends = "low and high are the ends of its interval"
+    if outcome.new:
+        ends = f"if the model holds, a new {outcome.new} is between low and high"
+    narrow = f" Intervals are too narrow: {why}." if why else ""
+    return f"mean: {outcome.mean_is}; {ends} ({level:.0%}).{narrow}"
 
 
 def far_values(model: Regression, people: Mapping[str, Sequence[Any]]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
-from scipy.special import chdtrc
+from scipy.special import gammaincc
 
 from decbayes.columns import Column
 from decbayes.columns.cells import FEW_VALUES, seem_coded
@@ -81,17 +81,28 @@ def of_levels(present: int, every: int) -> Iterator[Remark]:
         yield SINGLE_OUTCOME if present == 1 else FEW_LEVELS
 
 
-def of_counts(targets: Array, expected: Array, weights: Array, side: int) -> Iterator[Remark]:
-    """Whether counts vary more than Poisson counts with these means: by Pearson's statistic."""
-    counted = weights > 0
-    if counted.any() and not targets[counted].any():
+def of_events(targets: Array) -> Iterator[Remark]:
+    """Whether anything has happened."""
+    if len(targets) and not targets.any():
         yield SINGLE_OUTCOME
+
+
+def of_counts(targets: Array, expected: Array, weights: Array, side: int) -> Iterator[Remark]:
+    """Whether counts vary more than Poisson counts with these means, as far as that matters for coefficients.
+
+    Z = (y − μ)² − y has the mean 0, the variance 2 μ² and the third moment 8 μ³ + 4 μ² if y is Poisson, also for rare
+    counts, for which Pearson's statistic is a poor one. Its sum is compared with a gamma distribution of these moments.
+    """
+    counted = weights > 0
+    yield from of_events(targets[counted])
+    y, mean, times = targets[counted], np.maximum(expected[counted], 1e-9), weights[counted]
+    first, second, third = (float(times @ mean**power) for power in (1, 2, 3))
+    if times.sum() <= side or not second:
         return
-    freedom = int(counted.sum()) - side
-    if freedom < 1 or expected[counted].sum() < freedom:  # below one count per row, χ² is a poor approximation
-        return
-    statistic = float(np.sum((targets - expected)[counted] ** 2 / np.maximum(expected[counted], 1e-9)))
-    if statistic > CLEARLY_MORE * freedom and chdtrc(freedom, statistic) < SURE:
+    extra = float(times @ ((y - mean) ** 2 - y)) + side * second / first  # a fit makes residuals smaller
+    variance, shape = 2.0 * second, 4.0 * (2.0 * second) ** 3 / (8.0 * third + 4.0 * second) ** 2
+    improbable = gammaincc(shape, max(shape + extra * np.sqrt(shape / variance), 0.0)) < SURE
+    if extra > (CLEARLY_MORE - 1.0) * first and improbable:
         yield OVERDISPERSED
 
 
