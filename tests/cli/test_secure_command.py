@@ -131,7 +131,8 @@ def test_nothing_is_written_that_shows_a_members_numbers(run, begun, tmp_path):
 def test_nobody_takes_part_in_what_was_not_compared(run, begun):
     for said in ("", "--agreed 0123456789abcdef", f"--agreed {begun[:8]}"):
         status, _, errors = run(f"secure round sums north.csv --key north.key {said}")
-        assert (status, "could have added keys or changed rules: compare it with the other members" in errors) == (1, True)
+        advised = "could have added keys or changed rules: compare it with the other members" in errors
+        assert (status, advised) == (1, True)
     assert not list(Folder("sums").path.glob("round_*"))
     # Once compared, it need not be said again; a changed agreement must be.
     assert visit(run, "north", begun)[0] == 0

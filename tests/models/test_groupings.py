@@ -67,7 +67,7 @@ def test_wards_inside_clinics_are_those_of_statsmodels(frame):
     model = db.LinearRegression.from_frame(frame, "y ~ x + (1 | clinic/ward)")
     posterior = model.fit(frame).posterior
     oracle = smf.mixedlm("y ~ x", frame, groups="clinic", re_formula="1", vc_formula={"ward": "0 + C(ward)"}).fit()
-    exact = {"site": oracle.cov_re.iloc[0, 0] ** 0.5, "ward": oracle.vcomp[0] ** 0.5}
+    exact = {"clinic": oracle.cov_re.iloc[0, 0] ** 0.5, "ward": oracle.vcomp[0] ** 0.5}
     for (group, _), row in by_term(model.between(posterior)).items():
         assert row["mean"] == pytest.approx(exact[group], rel=0.1)
     level, slope = model.coefficients(posterior)

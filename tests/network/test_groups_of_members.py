@@ -37,7 +37,7 @@ def test_members_that_are_wrong_together_are_named_in_the_status(capsys):
     assert warning in problems({**status, "charter": "c", "neighbours": [{"member": "x"}]}, "c")
     assert has_form(status, MergeForm)
     print_groups(status["groups"])
-    assert "of 9 members that count, the largest 3 have 33% of all evidence" in capsys.readouterr().out
+    assert "of 9 members that count, the largest 3 have 33% of their evidence" in capsys.readouterr().out
     assert {member["times_median"] for member in status["members"].values()} == {1.0}
 
 

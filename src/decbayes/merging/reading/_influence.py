@@ -15,7 +15,7 @@ from decbayes.merging.base.copies import repeated_data
 from decbayes.merging.base.recentring import compared as as_compared
 from decbayes.merging.remarking import are_budgets, separate, site_names, subjects_of, unlike_texts
 from decbayes.posterior import Posterior
-from decbayes.remarks import COUNTED_TWICE, DISSENT, Remark, about_sites, listed, warnings_in, with_shares
+from decbayes.remarks import COUNTED_TWICE, DISSENT, Remark, about_sites, warnings_in, with_shares
 
 if TYPE_CHECKING:
     from decbayes.merging.robust import Standing

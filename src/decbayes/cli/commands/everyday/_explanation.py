@@ -262,7 +262,7 @@ def print_influence(alignment: Alignment, names: list[str]) -> None:
         output().print(f"log BF: nats in favour of the site's {same} being the same as the others'")
         output().print("(below 0: against).")
     if "against" in compared:
-        output().print(AGAINST)
+        output().print(AGAINST.replace("; ", ";\n"))
 
 
 def print_parties(parties: Parties, names: list[str]) -> None:
