@@ -688,3 +688,19 @@ def test_a_site_whose_own_component_lost_its_slot_to_a_faulty_one_is_heard_again
     merged = robust_merge(fitted(KNOWN, [faulty, own, *shards], rng))
     assert flagged(merged) == [0]
     assert np.abs(means(merged.posterior) - expected).max() < 0.5
+
+
+def test_a_site_that_tells_of_one_direction_is_no_copy_because_it_is_close_there(rng):
+    """Outcomes that the rules hide leave the number of rows: six coefficients, of which such a site knows one sum."""
+    model = db.LogisticRegression("y", columns={"y": "yes/no"} | dict.fromkeys("abcde", "real"))
+    fits = []
+    for _ in range(4):
+        frame = {name: rng.normal(size=60) for name in "abcde"}
+        fits.append(model.fit(frame | {"y": rng.permutation(60) < 20}).posterior)
+    direction, known = np.array([1.0, 0.3, -0.2, 0.1, 0.0, 0.2]), 4.0
+    other = fits[1].contribution["coefficients"][0]
+    there = direction @ np.linalg.solve(-2.0 * other[6:].reshape(6, 6), other[:6])
+    precision = known * np.outer(direction, direction)
+    told = np.append(known * (there + 0.05) * direction, -0.5 * precision)[None]
+    vague = replace(fits[0], contribution={"coefficients": told})
+    assert [site.copy_of for site in robust_merge([vague, *fits[1:]]).sites] == 4 * [None]

@@ -17,6 +17,8 @@ from decbayes.families.rows import Rows
 
 # Sites are compared only in directions with at least this precision: that of eight binary rows, or two events.
 LEAST_KNOWN = 2.0
+# Directions of smaller precision, relative to the best known one, come from rounding.
+ROUNDING = 1e-9
 
 
 GAUSSIAN_BASE = -0.5 * log(2 * pi)  # log h per dimension
@@ -235,6 +237,9 @@ class FullGaussian(GaussianRows):
             mean=rng.normal(size=(components, dimension)), covariance=covariances(rng, components, dimension)
         )
 
+    def effective_freedom(self, rows: Rows) -> Array:
+        return rank(self._shift_and_precision(rows.written_out())[1])
+
     def quadratic(self, contribution: Array, natural: Array) -> tuple[Array, Array]:
         """Drops directions of very low precision: with few rows the likelihood is far from Gaussian there."""
         shift, precision = self._shift_and_precision(contribution)
@@ -254,6 +259,12 @@ def square_side(width: int, *, extra: int) -> int:
     """D with width = D + D² + extra, or 0 if there is none."""
     side = (isqrt(max(0, 4 * (width - extra) + 1)) - 1) // 2
     return side if side > 0 and side + side * side + extra == width else 0
+
+
+def rank(precisions: Array) -> Array:
+    """The number of directions that each precision matrix is about."""
+    sizes = np.abs(np.linalg.eigvalsh(precisions))
+    return np.asarray((sizes > ROUNDING * sizes.max(axis=-1, keepdims=True)).sum(axis=-1).astype(float))
 
 
 def symmetric(matrices: Array) -> Array:

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import digamma, gammaln, polygamma
 
 from decbayes.families import quantiles
-from decbayes.families.gaussians.gaussian import diagonal, positive_definite, square_side, symmetric
+from decbayes.families.gaussians.gaussian import diagonal, positive_definite, rank, square_side, symmetric
 from decbayes.families.gaussians.precision import MeanAndPrecision, MeanAndPrecisionRows, over_positive
 from decbayes.families.matrices import Array, flat, outer
 from decbayes.families.moments import gaussian_covariances
@@ -133,6 +133,11 @@ class GaussianGamma(MeanAndPrecisionRows):
 
     def freedom(self, contribution: Array) -> Array:
         return np.full(len(contribution), self.dimension(contribution.shape[1]) + 1.0)
+
+    def effective_freedom(self, rows: Rows) -> Array:
+        contribution = rows.written_out()
+        side = self.dimension(contribution.shape[1])
+        return rank(symmetric(contribution[:, 2 + side :].reshape(-1, side, side))) + 1.0
 
     def observations(self, prior: Array, rows: Rows) -> Array:
         return np.asarray(2.0 * rows.written_out()[:, 0])

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
 
 from decbayes.families import Array
-from decbayes.families.family import IMPOSSIBLE
+from decbayes.families.family import IMPOSSIBLE, Family
 from decbayes.families.matrices import Indices
 from decbayes.families.rows import Rows
 from decbayes.merging.base.components import observed
@@ -144,8 +144,12 @@ class Group:
             freedom = np.sum([np.minimum(rows, 1.0).sum(axis=1) - 1.0 for rows in self.rows], axis=0)
         else:
             pairs = zip(self.factors, self.rows, strict=True)
-            freedom = np.sum([factor.family.freedom(rows) for factor, rows in pairs], axis=0)
+            freedom = np.sum([self._freedom(factor.family, rows) for factor, rows in pairs], axis=0)
         return np.asarray(np.maximum(freedom, 1.0))
+
+    def _freedom(self, family: Family, rows: Array) -> Array:
+        """Of parameters such as coefficients, a site may know a few directions only."""
+        return family.freedom(rows) if self.coupled else family.effective_freedom(family.rows(rows))
 
     @cached_property
     def votes(self) -> Array:
