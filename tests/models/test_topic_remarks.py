@@ -1,5 +1,6 @@
 """What is said about merged topics, and about fits of short texts."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -45,6 +46,18 @@ def test_twice_the_slots_are_worth_it_only_if_slots_are_too_few(rng):
     sites = [model(6).fit(planted(rng, range(6), 150, 40), rng=rng).posterior for _ in range(3)]
     few = advised(sites, components=3)["more slots"]
     assert "6 slots instead of 3 may predict better" in few.what
+    assert "more slots" not in advised(sites, components=6)
+    observed, held = db.checking.hold_out(planted(rng, range(6), 400, 40), share=0.3, rng=0)
+    merged = {slots: db.merge(sites, components=slots) for slots in (3, 6)}
+    three, six = (model(slots).score(posterior, observed, held) for slots, posterior in merged.items())
+    stated = float(re.search(r"by about ([\d.]+) nats", few.what)[1])
+    assert (six - three) / 3 < stated < six - three
+
+
+def test_twice_the_slots_are_judged_at_sites_that_did_not_shape_them():
+    """In sample they describe topics of so few words better by chance."""
+    rng = np.random.default_rng(0)
+    sites = [model(6).fit(planted(rng, range(6), 30, 20, mixing=0.6), rng=rng).posterior for _ in range(8)]
     assert "more slots" not in advised(sites, components=6)
 
 
