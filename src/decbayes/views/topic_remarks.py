@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -19,7 +19,7 @@ from decbayes.merging.base.components import LEAST_EVIDENCE
 from decbayes.merging.base.coupled import in_memory
 from decbayes.merging.base.subjects import SUBJECT, CommonWords, word_affinity, word_counts
 from decbayes.merging.placing import OF_ROUND
-from decbayes.models.topics.fit_remarks import LEAST, function_words, topics_of_few
+from decbayes.models.topics.fit_remarks import FUNCTION_WORDS, LEAST, ONE_IN, topics_of_few
 from decbayes.models.topics.quality import FACTOR, Quality
 from decbayes.remarks import Remark, listed
 
@@ -66,7 +66,7 @@ class MergedTopics:
         quick = 1 < len(self.names) <= MOST_LOOKED_AT and in_memory(self.alignment.posteriors)
         if not quick or not self.alignment.structure.symmetry:
             return
-        yield from function_words(self.quality)
+        yield from self.function_words()
         yield from self.to_look_at()
         yield from self.few_documents()
         if not self.refined:
@@ -77,6 +77,14 @@ class MergedTopics:
     def refined(self) -> bool:
         """Whether these are posteriors of a round, which already share slots."""
         return self.alignment.reason.startswith(OF_ROUND)
+
+    def function_words(self) -> Iterator[Remark]:
+        """What fits have said about their topics' first words, if enough of them have."""
+        remarks = [remark for site in self.alignment.posteriors for remark in site.remarks]
+        said = [remark for remark in remarks if remark.kind == FUNCTION_WORDS]
+        if said and ONE_IN * len(said) >= len(self.names):
+            what = f"At {len(said)} of {len(self.names)} sites, topics begin with words of all documents"
+            yield replace(said[0], what=f"{what}, such as function words.")
 
     def to_look_at(self) -> Iterator[Remark]:
         """Topics that differ from their sources, and whose leading words are in different topics at the sites."""
