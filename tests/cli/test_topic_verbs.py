@@ -118,7 +118,7 @@ def test_topics_are_dropped_joined_and_split_by_hand(run, here):
     three = db.load(here / "s.posterior")
     assert three.contribution["topics"].sum() == pytest.approx(two.contribution["topics"].sum())
     assert {topic_of(three, word) for word in ("tide", "rook", "nurse")} == {0, 1, 2}
-    shown = run("show s.posterior")[1]
+    shown = run("show s.posterior --remarks")[1]
     assert "Changed by hand" in shown
     assert "split off" in shown
     refused = {

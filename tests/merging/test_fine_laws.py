@@ -327,7 +327,7 @@ def test_what_is_dropped_or_joined_is_recorded_as_such():
 
 def test_a_split_moves_the_part_with_less_evidence_behind_all_others():
     sites = [mixture_of((-5, 20), (5, 31)), mixture_of((-5, 22), (5, 33))]
-    edited = db.merging.split(db.align(sites, components=1), 0)
+    edited = db.merging.split(db.merge(sites, components=1), 0, sites)
     np.testing.assert_allclose(edited.posterior.mean("components")[:, 0], [5.0, -5.0], rtol=0.02)
     (event,) = [event for event in edited.events if event.kind == "split"]
     assert event.share == pytest.approx(42 / 106)

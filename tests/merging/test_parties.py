@@ -197,3 +197,27 @@ def test_evidence_is_told_in_units_of_the_median_site():
     found = db.merging.parties(db.align(mean_sites([0.0] * 5, [10, 10, 20, 30, 80])))
     np.testing.assert_allclose(found.evidence, [0.5, 0.5, 1.0, 1.5, 4.0])
     assert found.share == pytest.approx(80 / 150)
+
+
+def topic_sites(rng, topics, *, fitted, sites, liars=0, documents=80):
+    """Fits of documents about some topics; liars have another last topic, and four times as many documents."""
+    model = db.LatentDirichletAllocation(fitted, [f"w{n}" for n in range(topics.shape[1])], topic_prior=0.05)
+    lie, fits = np.vstack([topics[:-1], rng.dirichlet(np.full(topics.shape[1], 0.05))]), []
+    for site in range(sites):
+        shares = rng.dirichlet(np.full(len(topics), 0.3), documents * (4 if site < liars else 1))
+        held = lie if site < liars else topics
+        fits.append(model.fit(np.array([rng.multinomial(60, share @ held) for share in shares]), rng=site).posterior)
+    return fits
+
+
+def test_parts_of_one_archive_do_not_decide_its_topics(rng):
+    """With fewer topics than there are, the merge without any site divides counts in another way."""
+    sites = topic_sites(rng, rng.dirichlet(np.full(100, 0.1), 12), fitted=5, sites=6)
+    assert db.merging.parties(db.align(sites)).remarks() == ()
+
+
+def test_sites_with_the_same_wrong_topic_are_named_together():
+    rng = np.random.default_rng(0)
+    sites = topic_sites(rng, rng.dirichlet(np.full(100, 0.05), 4), fitted=4, sites=9, liars=3, documents=40)
+    (group,) = db.merging.parties(db.align(sites)).groups
+    assert set(group.sites) <= {0, 1, 2}

@@ -112,7 +112,7 @@ def solved():
         "cuts": db.merging.tree(sites).cuts(range(1, 6)),
         "dropped": db.merging.drop(wide.merged(), 1).posterior,
         "joined": db.merging.join(wide.merged(), 0, 1).posterior,
-        "split": db.merging.split(alignment, 0).posterior,
+        "split": db.merging.split(alignment.merged(), 0, sites).posterior,
         "robust": db.merging.robust_merge(sites, db.merging.Robust(cap=1.2)).weights,
         "influence": db.merging.influence(wide),
         "parties": db.merging.parties(wide),

@@ -1,6 +1,6 @@
 """Changing components of a merge by hand: name, drop, join, split. A remark on the result records it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,14 +11,20 @@ from decbayes.errors import StructureMismatch
 from decbayes.families import Array, dense
 from decbayes.families.matrices import Indices
 from decbayes.merging._tree import tree
+from decbayes.merging.aligning import align
 from decbayes.merging.alignment import Alignment
 from decbayes.merging.base.components import LEAST_EVIDENCE
+from decbayes.merging.base.coupled import as_sequence
 from decbayes.merging.base.lineage import Event, Lineage, as_components, ids_of, with_new_ids
 from decbayes.merging.base.products import AssignedSums, weighted
+from decbayes.merging.robust import robust_merge
 from decbayes.posterior import Posterior
 from decbayes.remarks import Remark
 
 BY_HAND = "by hand"
+# Slots are the same if they differ by less than this part of their numbers; counts of slots that are NEAR are divided
+# like them.
+EQUAL, NEAR = 1e-6, 0.5
 
 
 def name(posterior: Posterior, names: Mapping[int, str]) -> Posterior:
@@ -81,45 +87,92 @@ def join(posterior: Posterior, first: int, *others: int) -> Lineage:
     return moved(replace(posterior, ids=ids), posterior, places, events, keep=stay)
 
 
-def split(alignment: Alignment, slot: int) -> Lineage:
+def split(posterior: Posterior, slot: int, posteriors: Iterable[Posterior]) -> Lineage:
     """Divide a slot in two: the sites' components in it are grouped so that the two parts differ most.
 
-    The part with less evidence becomes the last slot.
+    All other slots, ids, names and remarks stay. The part with less evidence becomes the last slot.
+
+    Args:
+        posterior: a merge, plain or robust.
+        slot: the component to divide.
+        posteriors: those that were merged, one per site.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
     >>> sites = [model.fit(n + np.array([[-9.0], [9.0]]), rng=rng).posterior for n in range(2)]
-    >>> edited = db.merging.split(db.align(sites, components=1), 0)
+    >>> edited = db.merging.split(db.merge(sites, components=1), 0, sites)
     >>> np.sort(edited.posterior.mean("components")[:, 0]).round()
     array([-8.,  9.])
     """
-    check_kind(Alignment, alignment=alignment)
-    merged = alignment.merged()
-    slot, size = checked(merged, slot), slots_of(merged)
-    parts = list(parts_of(alignment, slot))
+    check_kind(Posterior, posterior=posterior)
+    slot, size = checked(posterior, slot), slots_of(posterior)
+    parts = parts_in(posterior, slot, as_sequence(posteriors))
     if len(parts) < 2:
         raise StructureMismatch(
             f"Slot {slot} holds {len(parts)} components of all sites, so there is nothing to divide."
         )
-    (coupled,) = merged.structure.symmetry
+    (coupled,) = posterior.structure.symmetry
     labels = np.concatenate([assignment[coupled] for assignment in tree(parts).cut(2).assignments])
     evidence = np.array([as_components(part).evidence.sum() for part in parts])
-    fewer = int(np.bincount(labels, evidence, minlength=2).argmin())
-    structure = merged.structure.with_components(size + 1)
-    contribution = dict(merged.contribution)
+    leaving = labels == np.bincount(labels, evidence, minlength=2).argmin()
+    share = float(evidence[leaving].sum() / evidence.sum())
+    contribution = dict(posterior.contribution)
     for factor in coupled.factors:
-        half = [dense(parts[place].contribution[factor]) for place in np.flatnonzero(labels == fewer)]
-        leaving = np.sum(half, axis=0)
-        rows = dense(merged.contribution[factor]).copy()
-        rows[slot] -= leaving[0]
-        contribution[factor] = np.vstack([rows, leaving])
-    ids = ids_of(merged)
-    names = (*merged.names, "") if merged.names else ()
-    edited = Posterior(structure, contribution, (*ids, ""), None, merged.remarks, names, merged.merged_from)
+        sums = np.array([dense(part.contribution[factor])[0] for part in parts])
+        rows = dense(posterior.contribution[factor]).copy()
+        half = np.sum(sums[leaving], axis=0)
+        if is_divisible(posterior, factor):  # in proportion, so that no count is lost
+            whole = sums.sum(axis=0)
+            half = rows[slot] * np.divide(half, whole, out=np.full(len(whole), share), where=whole > 0.0)
+        rows[slot] -= half
+        contribution[factor] = np.vstack([rows, half])
+    ids, structure = ids_of(posterior), posterior.structure.with_components(size + 1)
+    names = (*posterior.names, "") if posterior.names else ()
+    edited = Posterior(structure, contribution, (*ids, ""), None, posterior.remarks, names, posterior.merged_from)
     edited = replace(edited, ids=with_new_ids(edited, edited.ids))
-    share = float(evidence[labels == fewer].sum() / evidence.sum())
     events = [Event("split", edited.ids[size], ids[slot], share)]
-    return recorded(replace(merged, ids=ids), edited, events, np.arange(size + 1))
+    return recorded(replace(posterior, ids=ids), edited, events, np.arange(size + 1))
+
+
+def parts_in(posterior: Posterior, slot: int, posteriors: Sequence[Posterior]) -> list[Posterior]:
+    """The sites' components in a slot of their merge, as they count there.
+
+    A merge does not say how it was made, so the usual ways are tried until one makes this slot. Counts can be divided
+    by the nearest one, too: after an earlier merge, some stay where they were.
+    """
+    (coupled,) = posterior.structure.symmetry
+    factors = [name for name in coupled.factors if not posterior.structure.families[name].over_components]
+    given = np.concatenate([dense(posterior.contribution[name])[slot] for name in factors])
+    nearest, found = np.inf, list[Posterior]()
+    for alignment in alignments_of(posterior, posteriors):
+        merged = alignment.merged()
+        rows = np.hstack([dense(merged.contribution[name]) for name in factors])
+        apart = np.abs(rows - given).sum(axis=1) / max(np.abs(given).sum(), LEAST_EVIDENCE)
+        if apart.min() < nearest:
+            nearest, found = float(apart.min()), list(parts_of(alignment, int(apart.argmin())))
+        if nearest <= EQUAL:
+            break
+    if nearest > (NEAR if all(is_divisible(posterior, name) for name in factors) else EQUAL):
+        raise StructureMismatch(
+            f"These posteriors do not add up to slot {slot} of the merge. Give all that were merged, as they were "
+            "merged; a slot that was joined by hand, or made in another way, cannot be divided."
+        )
+    return found
+
+
+def alignments_of(posterior: Posterior, posteriors: Sequence[Posterior]) -> Iterator[Alignment]:
+    """The usual ways to merge these posteriors, of which one may have made this merge."""
+    size = slots_of(posterior)
+    for components in (None, size):
+        yield align(posteriors, components=components)
+        yield robust_merge(posteriors, components=components).alignment
+    yield align(posteriors, components=size, since=posterior)
+
+
+def is_divisible(posterior: Posterior, factor: str) -> bool:
+    """Whether a factor's contributions are counts, of which any part is a contribution."""
+    family = posterior.structure.families[factor]
+    return family.countable or family.over_components
 
 
 def parts_of(alignment: Alignment, slot: int) -> Iterator[Posterior]:

@@ -7,7 +7,7 @@ say where to look, not who is right. If a part of a group explains the change, t
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from decbayes.merging.aligning import align
 from decbayes.merging.alignment import Alignment
 from decbayes.merging.base.components import group_evidence, groups_of
 from decbayes.merging.reading._influence import influence
+from decbayes.merging.remarking import are_budgets
 from decbayes.posterior import Posterior
 from decbayes.remarks import Remark
 
@@ -89,7 +90,8 @@ class Parties:
         evidence: each site's evidence, relative to the median site's.
         largest: the number of sites in a third.
         share: the share of all evidence of the largest third of the sites.
-        groups: the sites and groups that were left out, largest change first; empty if not computed.
+        groups: the sites and groups that were left out, largest change first; empty if not computed. Of topics, whose
+            values depend on every site, only groups that stand out.
         refined: whether the posteriors are of a round, which a robust merge cannot judge.
 
     >>> group = db.merging.Party((0,), 0.67, 190.0, 2.0, 190.0, 2)
@@ -171,13 +173,18 @@ def parties(alignment: Alignment) -> Parties:
     """
     sites = influence(alignment)
     largest = len(sites.evidence) // 3
-    return Parties(
+    found = Parties(
         evidence=sites.times_median,
         largest=largest,
         share=float(np.sort(sites.share)[len(sites.share) - largest :].sum()),
         groups=left_out(alignment, sites.evidence) if is_small(alignment) else (),
         refined=alignment.decided == "rounds",
     )
+    if not are_budgets(alignment.structure):
+        return found
+    # Without any site, counts are divided among slots in another way, and topics of random parts of one archive move by
+    # dozens of deviations: only a group that moves them far more than others says something.
+    return replace(found, groups=tuple(group for group in found.outstanding if len(group.sites) > 1))
 
 
 def is_small(alignment: Alignment) -> bool:

@@ -1,4 +1,4 @@
-"""Doubts about a fit of texts: too short texts, topics of a few odd documents, topics of function words."""
+"""Doubts about a fit of texts: too short texts, topics of a few odd documents, topics of words of all documents."""
 
 import re
 from collections.abc import Sequence
@@ -31,47 +31,58 @@ TINY = 1e-12
 LEAST, TIMES, GIANT = 5, 4, 0.25
 FEW_DOCUMENTS = "few documents"
 MOST_LISTED = 100
-# The most frequent words of some languages. If AMONG of a topic's BEGINNING first words are such, nobody left them out;
-# one topic in ONE_IN is worth a remark.
-FUNCTION_WORDS = {
-    "english": "the of and to in is that it for was with as on be at by he she they we you his her not are this",
-    "german": "der die das und in zu den von mit sich des auf für ist im dem nicht ein eine als",
-    "french": "de la le et les des en un du une que est pour qui dans par plus pas au sur",
-    "spanish": "de la que el en los se del las por un para con no una su al lo como más",
-    "italian": "di che la il un del le per una in si con da non sono al della lo gli",
-    "portuguese": "de que do da em um para com não uma os no se na por mais as dos como mas",
-    "dutch": "de van het een en in is dat op te voor met zijn die niet aan er om ook",
-}
+# Words that are in this share of all documents, with rates whose variance is less than this many squared means, are
+# function words in any language, or tell as little. If AMONG of a topic's BEGINNING first words are such, nobody left
+# them out; one topic in ONE_IN, or one site, is worth a remark. With fewer than PAIRS of the same word expected by
+# chance, the variance is not known.
+COMMON, VARIES, PAIRS = 0.25, 0.5, 30.0
 BEGINNING, AMONG, ONE_IN = 3, 2, 5
+FUNCTION_WORDS = "function words"
 
 
 def doubts(model: Any, posterior: Posterior, counts: Counts, device: "Device | None") -> tuple[Remark, ...]:
     doubted = *short_texts(model, posterior, counts), *few_documents(model, posterior, counts, device)
-    if frozenset(" ".join(FUNCTION_WORDS.values()).split()).isdisjoint(map(str.lower, model.vocabulary)):
-        return doubted  # ranking all words takes as long as a pass
-    return (*doubted, *function_words(Quality(posterior, BEGINNING)))
+    return (*doubted, *function_words(posterior, even_words(model.units(counts), counts)))
 
 
-def function_words(quality: Quality) -> tuple[Remark, ...]:
-    """A remark if topics begin with words such as "the" and "of"."""
-    topics = [frozenset(word.lower() for word in quality.words[topic][:BEGINNING]) for topic in quality.used.tolist()]
-    topics_by_language = {
-        language: sum(len(first.intersection(words.split())) >= AMONG for first in topics)
-        for language, words in FUNCTION_WORDS.items()
-    }
-    language = max(topics_by_language, key=lambda name: topics_by_language[name])
-    number = topics_by_language[language]
+def even_words(lengths: Array, counts: Counts) -> NDArray[np.int64]:
+    """The numbers of common words whose rate hardly varies between documents.
+
+    With n words in a document, x of them this one, at a rate with mean f and variance v: E x (x − 1) = n² (f² + v).
+    Long documents count as one of the median length, so that none decides.
+    """
+    if not (counts.frequencies >= COMMON * len(counts)).any():
+        return np.zeros(0, dtype=np.int64)
+    scale = np.minimum(1.0, np.median(lengths[lengths > 0.0]) / np.maximum(lengths, 1.0))
+    documents, times, pairs = np.zeros((3, len(counts.words)))
+    for span in counts.blocks():
+        part = counts.part(span)
+        shorter = scale[span][part.rows()]
+        parts = (documents, None), (times, part.data * shorter), (pairs, part.data * (part.data - 1.0) * shorter**2)
+        for total, weights in parts:
+            total += np.bincount(part.columns, weights, minlength=len(total))
+    expected = (times / (lengths @ scale)) ** 2 * ((lengths * scale) ** 2).sum()
+    even = (pairs < (1.0 + VARIES) * expected) & (expected >= PAIRS) & (documents >= COMMON * len(counts))
+    return np.asarray(counts.words[even])
+
+
+def function_words(posterior: Posterior, even: NDArray[np.int64]) -> tuple[Remark, ...]:
+    """A remark if topics begin with words that tell little about documents, such as "the" and "of"."""
+    if len(even) < AMONG:
+        return ()  # ranking all words takes as long as a pass
+    quality = Quality(posterior, BEGINNING)
+    topics = quality.columns[quality.used]
+    number = int((np.isin(topics, even).sum(axis=1) >= AMONG).sum())
     if not number or ONE_IN * number < len(topics):
         return ()
-    return (
-        Remark(
-            "function words",
-            f"{number} of {len(topics)} topics {'begins' if number == 1 else 'begin'} with function words.",
-            f"Make the list of words with --stop-words {language}, also where lists are joined, and fit again.",
-            "",
-            "note",
-        ),
-    )
+    what = f"{number} of {len(topics)} topics {'begins' if number == 1 else 'begin'} with words of all documents"
+    return (Remark(FUNCTION_WORDS, f"{what}, such as function words.", LEAVE_OUT, "", "note"),)
+
+
+LEAVE_OUT = (
+    "Make the list of words with --stop-words (a language, or a file with one word per line) or a smaller "
+    "--most-share, also where lists are joined, and fit again."
+)
 
 
 def few_documents(model: Any, posterior: Posterior, counts: Counts, device: "Device | None") -> tuple[Remark, ...]:

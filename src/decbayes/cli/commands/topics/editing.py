@@ -7,7 +7,6 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from decbayes import merging
-from decbayes.cli.shared.match_confidence import align_posteriors
 from decbayes.cli.shared.outputs import check_output, output_option
 from decbayes.cli.shared.posterior_files import read_once
 from decbayes.cli.shared.running import WrongArgument
@@ -98,11 +97,8 @@ def split(
 ) -> None:
     """Divide a component in two, so that the sites' contributions to them differ most. The file notes the change."""
     check_output(output, merged, *posteriors)
-    component = component_of(load(merged), topic)
-    sent = read_once(posteriors)
-    read = list(same_columns([site.posterior for site in sent.values()]))
-    alignment = align_posteriors(read, None, merged, None)
-    edited = merging.split(alignment, component)
+    *sites, read = same_columns([*(site.posterior for site in read_once(posteriors).values()), load(merged)])
+    edited = merging.split(read, component_of(read, topic), sites)
     save_edited(edited, merged, output, as_json)
 
 
