@@ -131,7 +131,7 @@ def test_sums_of_large_sites_are_the_same_up_to_rounding(apart, same):
 
 def test_shares_gain_what_they_explain_less_what_few_data_cost():
     evidence = np.array([[40.0, 10.0, 0.0], [5.0, 45.0, 6.0]])
-    gains = remarking.share_gains(evidence, 2.0, np.eye(3))
+    gains = remarking.share_gains(evidence, 2.0, np.eye(3), np.full(len(evidence), np.inf))
     for row, gain in zip(evidence, gains, strict=True):
         own = (row + 1.0) / (row.sum() + 3.0)
         everywhere = (evidence.sum(axis=0) + 1.0) / (evidence.sum() + 3.0)

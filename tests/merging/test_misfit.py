@@ -63,6 +63,18 @@ def test_a_site_in_other_units_is_named_among_sites_that_disagree_and_no_other(n
     assert "many sites disagree" in {remark.kind for remark in merged.warnings()}
 
 
+@pytest.mark.parametrize(("faulty", "who"), [(False, "all sites except site 6"), (True, "the others except site 6")])
+def test_sites_that_disagree_are_not_said_to_count_in_full_if_one_counts_for_less(faulty, who):
+    rng = np.random.default_rng([0, 7])
+    shards = [drawn(rng, "lognormal", 600 if site == 6 else 120) for site in range(7)]
+    shards[0] = shards[0] * (10.0 if faulty else 1.0)
+    merged = robust_merge([MODEL.fit(shard, rng=rng).posterior for shard in shards])
+    assert (merged.misfit, merged.sites[6].counts < 0.5) == (True, True)
+    (remark,) = [remark for remark in merged.remarks() if remark.kind == "many sites disagree"]
+    assert remark.what.endswith(f"{who} count in full.")
+    assert not any("plain merge" in str(remark) for remark in merged.remarks())
+
+
 def test_missing_values_of_equal_sites_are_no_reason_for_a_warning():
     """The model is true, but over half of the rows have two values or fewer: sites divide them differently."""
     rng, shares = np.random.default_rng(2), np.array([[0.15] * 6, [0.85] * 6])

@@ -191,11 +191,14 @@ def test_features_that_share_nothing_are_averaged_in_as_many_slots_as_there_are(
 def test_unlike_shares_are_those_that_enumeration_finds():
     """Two sites with all data in one slot each: KL is log 2 less smoothing, and few data take it back."""
     many, few, apart = np.array([[1e6, 0.0], [0.0, 1e6]]), np.array([[3.0, 0.0], [0.0, 3.0]]), np.eye(2)
-    np.testing.assert_allclose(share_gains(many, 2.0, apart), np.log(2.0), atol=1e-4)
+    far = np.full(2, np.inf)
+    np.testing.assert_allclose(share_gains(many, 2.0, apart, far), np.log(2.0), atol=1e-4)
     own, everywhere = np.array([0.8, 0.2]), np.array([0.5, 0.5])
     expected = float((own * np.log(own / everywhere)).sum()) - COST * 3.0 / 6.0
-    np.testing.assert_allclose(share_gains(few, 2.0, apart), expected)
-    np.testing.assert_allclose(share_gains(many, 2.0, np.ones((2, 2))), 0.0, atol=1e-4)
+    np.testing.assert_allclose(share_gains(few, 2.0, apart, far), expected)
+    np.testing.assert_allclose(share_gains(many, 2.0, np.ones((2, 2)), far), 0.0, atol=1e-4)
+    # Data that are the same as a whole have no other shares, whatever the slots.
+    np.testing.assert_allclose(share_gains(many, 2.0, apart, np.zeros(2)), 0.0, atol=1e-4)
 
 
 def overlapping(rng, apart, shares, size=60):
@@ -212,6 +215,20 @@ def test_equal_sites_with_overlapping_clusters_have_no_unlike_shares(apart):
         rng = np.random.default_rng(seed)
         shards = [overlapping(rng, apart, [0.5, 0.3, 0.2]) for _ in range(5)]
         assert "unlike shares" not in kinds([model.fit(shard, rng=rng).posterior for shard in shards])
+
+
+def test_parts_of_one_table_that_fits_divide_in_two_ways_have_no_unlike_shares():
+    """A square of four clusters: two sites cut it into left and right, two into top and bottom."""
+    rng, square = np.random.default_rng(0), 3.0 * np.array([[-1, -1], [-1, 1], [1, -1], [1, 1]]).repeat(30, axis=0)
+    model, posteriors = db.GaussianMixture(2, 2, covariance="diagonal"), []
+    for site in range(4):
+        points = square + rng.normal(size=square.shape)
+        across = points * np.roll([1.0, 0.1], site // 2)  # the start sees hardly anything of the other column
+        start = model.fit(across, rng=rng).posterior
+        posteriors.append(model.fit(points, rng=rng, start=start).posterior)
+    (shared,) = db.align(posteriors, components=4).shared().values()
+    assert [{*shared.sites(slot)} for slot in range(4)] == 2 * [{0, 1}] + 2 * [{2, 3}]
+    assert "unlike shares" not in kinds(posteriors, components=4)
 
 
 def test_the_weights_of_one_site_predict_better_there_if_shares_differ(rng):

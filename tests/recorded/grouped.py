@@ -102,7 +102,7 @@ def of_shared(name):
         "private": of_set.private,
         "predictive": shared.predictive_gains(np.array([-1.0, 3.0, 40.0]), np.array([[5.0, 9], [0.0, 7], [30.0, 80]])),
         "together": _confidence.kept_together(alignment, coupled),
-        "gains": remarking.share_gains(evidence, 3.0, np.eye(evidence.shape[1])),
+        "gains": remarking.share_gains(evidence, 3.0, np.eye(evidence.shape[1]), np.full(len(evidence), np.inf)),
         "separate": [*remarking.separate(evidence, NAMES), *remarking.separate(np.diag([9.0, 8.0, 7.0]), NAMES)],
         "by site": evidence_by_site(problem),
     }  # fmt: skip

@@ -321,10 +321,11 @@ def only_here(shares: Array, supported: Array) -> Array:
 
 def unlike_shares(structure: Structure, coupled: CoupledSet, shared: Shared) -> Iterator[Remark]:
     """A warning if sites alone predict their data clearly better than the merge, because their shares differ."""
-    evidence = shared.evidence[shared.evidence.sum(axis=1) >= LEAST_EVIDENCE]
-    if len(evidence) < 2 or not weight_factors(structure, coupled):
+    having = shared.evidence.sum(axis=1) >= LEAST_EVIDENCE
+    if having.sum() < 2 or not weight_factors(structure, coupled):
         return
-    gain = float(share_gains(evidence, shared.parameters, shared.alike).mean())
+    apart = shared.whole_apart[having]
+    gain = float(share_gains(shared.evidence[having], shared.parameters, shared.alike, apart).mean())
     if gain > CLEAR_GAIN:
         yield Remark(
             "unlike shares",
@@ -341,21 +342,23 @@ def weight_factors(structure: Structure, coupled: CoupledSet) -> list[str]:
     return [] if any(family.two_sided for family in families.values()) else weights
 
 
-def share_gains(evidence: Array, parameters: float, alike: Array) -> Array:
+def share_gains(evidence: Array, parameters: float, alike: Array, apart: Array) -> Array:
     """Per site: nats per observation gained by its own shares of slots, less the cost of few data.
 
-        Σ_k w_ik log (Z w_i)_k / (Z w)_k − COST · k_i (p + 1) / (2 n_i)
+        min(Σ_k w_ik log (Z w_i)_k / (Z w)_k, D_i) − COST · k_i (p + 1) / (2 n_i)
 
     w_i are the shares of slots at site i with one observation added to each, w those of all sites, k_i the number of
     slots that the site fills, p the parameters of a component, n_i the site's observations. Z says how alike slots are:
-    fits divide overlapping components differently at each site, and shares then differ although the sites do not.
+    fits divide overlapping components differently at each site, and shares then differ although the sites do not. So
+    they do where sites have divided the same data into other components: D_i (`apart`) is how far their data as a whole
+    differ.
     """
     slots, observations = evidence.shape[1], evidence.sum(axis=1)
     site_shares = (evidence + 1.0) / (observations[:, None] + slots)
     everywhere = (evidence.sum(axis=0) + 1.0) / (observations.sum() + slots)
     divergence = (site_shares * np.log((site_shares @ alike) / (everywhere @ alike))).sum(axis=1)
     used = (evidence >= LEAST_EVIDENCE).sum(axis=1)
-    return np.asarray(divergence - COST * used * (parameters + 1.0) / (2.0 * observations))
+    return np.asarray(np.minimum(divergence, apart) - COST * used * (parameters + 1.0) / (2.0 * observations))
 
 
 def without_data(posteriors: Sequence[Posterior], names: Sequence[str]) -> Iterator[Remark]:

@@ -77,6 +77,17 @@ class Shared:
             return np.where(self.evidence > 0.0, lost / self.evidence, np.nan)
 
     @cached_property
+    def whole_apart(self) -> Array:
+        """Per site: the loss from treating its data and all others' as one component, in nats per observation.
+
+        It depends only on the data, not on how a fit has divided them into components.
+        """
+        sites = np.repeat(np.arange(len(self.sizes)), self.sizes)
+        wholes = self.components.components.joined(sites, len(self.sizes))
+        lost = SlotSearch(wholes, np.zeros(len(self.sizes), dtype=np.intp), self.components.bases, 1).lost()
+        return np.asarray(lost / np.maximum(wholes.evidence, LEAST_EVIDENCE))
+
+    @cached_property
     def duplicates(self) -> tuple[tuple[int, int], ...]:
         """Pairs of slots that are nearly the same."""
         return near_duplicates(self.versions.join_losses(), self.evidence.sum(axis=0))

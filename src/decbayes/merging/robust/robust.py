@@ -53,7 +53,7 @@ MUCH = 0.1
 FEWEST = 3
 TOO_FEW = Remark(
     "no majority",
-    f"With fewer than {FEWEST} sites a robust merge cannot tell who is right: all sites count as in a plain merge.",
+    f"With fewer than {FEWEST} sites a robust merge cannot tell who is right: all sites count in full (copies once).",
     "Read the remarks about how sites differ, and ask both how their data were collected.",
 )
 
@@ -231,11 +231,16 @@ class RobustMerge:
         if self.misfit:
             out = [name for name, standing in zip(sites, self.sites, strict=True) if standing.is_out]
             who = f"Only {listed(out)}, much further off than the others," if out else "So nobody"
-            verdict = f"{who} {'are' if len(out) > 1 else 'is'} left out: {'the others' if out else 'all sites'}"
+            pairs = zip(sites, self.sites, strict=True)
+            less = [name for name, standing in pairs if not standing.is_out and standing.counts < IN_FULL]
+            verdict = (
+                f"{who} {'are' if len(out) > 1 else 'is'} left out for that: {'the others' if out else 'all sites'}"
+                f"{f' except {listed(less)}' if less else ''} count in full."
+            )
             yield Remark(
                 "many sites disagree",
                 "Many sites disagree by more than is usual if components are well separated and the model describes "
-                f"the data. {verdict} count as in a plain merge.",
+                f"the data. {verdict}",
                 "Components may overlap, or many values may be missing. If not, look for outliers, skewed columns "
                 "(take logarithms) and too few components. Faults not much larger than these differences go unnoticed.",
                 severity="warning" if out else "note",
