@@ -19,6 +19,11 @@ def damaged(contents: Sequence[bytes], rng: np.random.Generator) -> bytes:
     return bytes(content)
 
 
+def unhashed(content: bytes) -> bytes:
+    """A file without the hash by which any damage is found, as anybody can write it."""
+    return content.replace(b'"sha256"', b'"nohash"', 1)
+
+
 def flip_a_bit(content: bytearray, rng: np.random.Generator) -> None:
     if content:
         content[int(rng.integers(len(content)))] ^= 1 << int(rng.integers(8))

@@ -1,5 +1,5 @@
 # A posterior file is safetensors: eight bytes with the length of a JSON header, the header, then the numbers of all
-# arrays. The header's only metadata key, "decbayes", is JSON again: what the file is about. docs/file-format.md has all.
+# arrays. The header's metadata key "decbayes" is JSON again: what the file is about. docs/file-format.md has all.
 
 FORMAT <- "decbayes posterior 1"
 MOST_HEADER <- 2^25

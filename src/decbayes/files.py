@@ -11,8 +11,8 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from decbayes.base.arguments import check_kind
-from decbayes.base.tensors import Arrays, checked_csr, read_arrays
-from decbayes.base.writing import write_whole
+from decbayes.base.tensors import Arrays, check_hash, checked_csr, hashed, read_arrays, write_arrays
+from decbayes.base.writing import check_file, write_whole
 from decbayes.calibrated import Calibration
 from decbayes.errors import DecbayesError, InvalidFile, InvalidStructure
 from decbayes.families import FAMILIES, Contribution
@@ -77,6 +77,7 @@ def save(posterior: Posterior, path: str | os.PathLike[str], *, note: Mapping[st
 def load(path: str | os.PathLike[str], *, most_bytes: int = MOST_BYTES) -> Posterior:
     """Read a posterior from a file, checking its size, names, shapes, numbers, domain and fingerprint."""
     source = Path(path)
+    check_file(source)
     size = source.stat().st_size
     if size > most_bytes:
         raise InvalidFile(f"{source} has {size:,} bytes, more than the {most_bytes:,} that are read.")
@@ -101,6 +102,7 @@ def other_kind(path: Path, content: bytes) -> str:
 
 def load_note(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The note in a posterior's file; untrusted."""
+    check_file(Path(path))
     with Path(path).open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
         header = file.read(min(length, MOST_DESCRIPTION))
@@ -159,8 +161,6 @@ class Library(Sequence[Posterior]):
 
 def to_bytes(posterior: Posterior, note: Mapping[str, Any] | None = None) -> bytes:
     """The canonical bytes of a posterior: equal for equal posteriors, remarks and notes."""
-    from safetensors.numpy import save as serialize
-
     structure = posterior.structure
     check_registered(structure)
     tensors = {f"prior/{name}": np.array(smallest(prior), dtype="<f8") for name, prior in structure.prior.items()}
@@ -177,11 +177,12 @@ def to_bytes(posterior: Posterior, note: Mapping[str, Any] | None = None) -> byt
     others = {name: value for name, value in (note or {}).items() if name not in (REMARKS, NAMES, MERGED_FROM)}
     if others or remarks or names or merged_from:
         header["note"] = {**others, **remarks, **names, **merged_from}
-    return bytes(serialize(tensors, metadata={KEY: canonical_json(header).decode()}))
+    return hashed(write_arrays(tensors, {KEY: canonical_json(header).decode()}))
 
 
 def from_bytes(content: bytes) -> Posterior:
     """The posterior written by `to_bytes`; anything else is refused."""
+    check_hash(content)
     description, tensors = parse(content)
     check_numbers(tensors)
     structure = structure_from(description, tensors)

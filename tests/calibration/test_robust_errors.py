@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from damage import unhashed
 from on_use import OnUse
 from scipy import stats
 
@@ -163,8 +164,9 @@ def test_other_sums_and_other_models_are_refused_in_a_line(rng):
     with pytest.raises(NotCalibrated, match="varying"):
         Information.robust(varying, frame, varying.fit(frame).posterior)
     damaged = Information.robust(model, frame, posterior).to_bytes().replace(b'"sites"', b'"sitez"')
-    with pytest.raises(InvalidFile):
-        Information.from_bytes(damaged)
+    for content in (damaged, unhashed(damaged)):
+        with pytest.raises(InvalidFile):
+            Information.from_bytes(content)
 
 
 @pytest.mark.slow

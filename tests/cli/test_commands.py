@@ -443,7 +443,7 @@ ERRORS = {
     "score missing.csv first.posterior": "No such file",
     "fit mixture empty.csv -o a.posterior": "empty.csv holds no observations",
     "fit mixture a.csv --columns x -o nowhere/a.posterior": "nowhere is not a folder",
-    "fit mixture a.csv --columns x -o folder": "folder is a folder or a device",
+    "fit mixture a.csv --columns x -o folder": "folder is a folder, a device or a pipe",
     "fit mixture a.csv --columns x -o a.csv": "a.csv is an input of this command and would be lost",
     "fit topics a.csv --vocabulary words.txt -o words.txt": "words.txt is an input",
     "words texts.txt -o texts.txt": "texts.txt is an input",

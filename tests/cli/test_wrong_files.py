@@ -11,7 +11,7 @@ SECRET = "SECRET"
 POSTERIORS = {
     "missing.posterior": "No such file",
     "empty.posterior": "is empty",
-    "folder.posterior": "directory",
+    "folder.posterior": "is a folder",
     "junk.posterior": "is damaged, or another kind of file",
     "secret.csv": "is data, not a posterior: run `decbayes fit` first",
     "group.toml": "is a charter",

@@ -160,6 +160,22 @@ def test_names_must_be_new_and_kinds_must_be_columns():
         db.columns.declared({"a": "nonsense"})
 
 
+def test_where_nobody_registered_them_classes_merge_and_regressions_are_refused(own, tmp_path):
+    frame, _ = patients()
+    columns = db.columns.columns_of(frame, CHOSEN)
+    models = db.LatentClasses(2, columns=columns), db.LinearRegression("cost", columns=columns)
+    classes, lines = ([model.fit(half, rng=0).posterior for half in (frame[:150], frame[150:])] for model in models)
+    for kind in CHOSEN.values():
+        del KINDS[kind]
+    alignment = db.align(classes)
+    db.report(alignment, tmp_path / "report.html")
+    assert "parameters as stored" in alignment.merged()._repr_html_()
+    assert "Posterior(" in str(lines[0])
+    # Only the model knows how to add its first broadcasts.
+    with pytest.raises(InvalidStructure, match=r"Register your own with `decbayes\.columns\.register`"):
+        db.merge(lines)
+
+
 def test_an_entry_point_brings_it_to_the_command_line(outside, tmp_path, monkeypatch, capsys):
     information = tmp_path / "hospital-1.0.dist-info"
     information.mkdir()

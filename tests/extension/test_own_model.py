@@ -51,6 +51,17 @@ def test_it_fits_merges_and_predicts(mixture, rng):
     assert (shares[:, order].argmax(axis=1) == nearest).mean() > 0.95
 
 
+def test_a_report_shows_what_it_can_where_nobody_registered_the_model(mixture, rng, tmp_path, monkeypatch):
+    fits = [mixture(components=2, dimension=1).fit(times(rng, 60)[:, :1], rng=rng) for _ in range(2)]
+    monkeypatch.setattr(MODELS, "registered", {})
+    alignment = db.align([fit.posterior for fit in fits])
+    db.report(alignment, tmp_path / "report.html")
+    report = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "2 components were found" in report
+    assert f"{alignment.merged().mean('components').max():.3g}" in report
+    assert "WaitingTimes (unknown here" in alignment.merged()._repr_html_()
+
+
 def test_its_density_is_that_of_scipy(mixture, rng):
     model = mixture(components=2, dimension=1)
     posterior = model.fit(rng.exponential(5.0, size=(30, 1)), rng=rng).posterior

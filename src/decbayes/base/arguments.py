@@ -20,9 +20,12 @@ REMEDIES = {
     "CoupledSet": "CoupledSet((name, …)) names the factors that are relabelled together",
     "Family": "`decbayes.families` has them, such as IsotropicGaussian()",
     "Generator": "an integer will do as its seed",
+    "Model": "such as `GaussianMixture(3)`",
     "Posterior": "a fit's is `fit.posterior`, a file's `load(path)`",
     "Reliability": "`reliability(alignment)` learns one",
+    "Remark": "fits and merges make them",
     "Structure": "a model's is `model.structure`, a posterior's `posterior.structure`",
+    "Tree": "`decbayes.merging.tree(posteriors)` makes one",
 }
 
 

@@ -1,5 +1,6 @@
 """Arrays as safetensors bytes. Bytes from elsewhere are untrusted, so everything is checked."""
 
+import hashlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,6 +10,10 @@ from scipy.sparse import csr_array
 from decbayes.errors import InvalidFile
 
 DTYPES = {"F64": "<f8", "I32": "<i4"}
+# The first bytes of the header of a file with a hash of all bytes after it, and where that hash begins.
+METADATA = b'{"__metadata__":{'
+HASHED = METADATA + b'"sha256":"'
+HASH = slice(8 + len(HASHED), 8 + len(HASHED) + 64)
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
 
@@ -24,11 +29,29 @@ def read_arrays(content: bytes) -> Arrays:
     return {name: as_array(name, view) for name, view in views.items()}
 
 
-def write_arrays(tensors: Arrays) -> bytes:
-    """Arrays as safetensors bytes, the same bytes for the same arrays."""
+def write_arrays(tensors: Arrays, metadata: dict[str, str] | None = None) -> bytes:
+    """Arrays as safetensors bytes, the same bytes for the same arrays. More than one entry of metadata has no order."""
     from safetensors.numpy import save as serialize
 
-    return bytes(serialize(dict(tensors)))
+    return bytes(serialize(dict(tensors), metadata=metadata))
+
+
+def hashed(content: bytes) -> bytes:
+    """Safetensors bytes whose header begins with a hash of all that follows, to notice damage."""
+    header = content[8 : 8 + int.from_bytes(content[:8], "little")]
+    rest = b'",' + header.removeprefix(METADATA) if header.startswith(METADATA) else b'"},' + header[1:]
+    # Arrays begin at a multiple of eight bytes.
+    rest += b" " * (-(HASH.stop + len(rest)) % 8) + content[8 + len(header) :]
+    length = HASH.stop - 8 + len(rest) - (len(content) - 8 - len(header))
+    return length.to_bytes(8, "little") + HASHED + hashlib.sha256(rest).hexdigest().encode() + rest
+
+
+def check_hash(content: bytes) -> None:
+    """Refuse bytes that have changed since they were written; those without a hash pass."""
+    if content[8 : HASH.start] != HASHED:
+        return
+    if hashlib.sha256(memoryview(content)[HASH.stop :]).hexdigest().encode() != content[HASH]:
+        raise InvalidFile("It was changed or damaged after it was written: make it or copy it again.")
 
 
 def as_array(name: str, view: Mapping[str, Any]) -> np.ndarray[Any, Any]:

@@ -22,11 +22,24 @@ def check_inside(path: Path, folder: Path) -> Path:
     return path
 
 
+def check_file(path: Path) -> None:
+    """Refuse folders, devices and pipes, which may have no end, and which a new file would replace."""
+    if path.exists() and not path.is_file():
+        raise InvalidFile(f"{path} is a folder, a device or a pipe, not a file. Give the name of a file.")
+
+
+def behind_link(path: Path) -> Path:
+    """The file to replace, behind a link within its folder. Others can make links in shared folders: none leads out."""
+    check_file(path)
+    return check_inside(path, path.parent).resolve() if path.is_symlink() else path
+
+
 def write_whole(target: Path, content: bytes, *, private: bool = False) -> None:
     """Replace a file's content in one step: readers see the old or the new content, never part of it.
 
     Only its owner can read a `private` file. An error keeps what was to be written in `content`, unless `private`.
     """
+    target = behind_link(target)
     temporary = beside(target)
     try:
         with open(
@@ -46,8 +59,8 @@ def write_whole(target: Path, content: bytes, *, private: bool = False) -> None:
 
 
 def check_writable(target: Path) -> None:
-    """Raise OSError if `write_whole` would fail here, as far as a few bytes can show."""
-    temporary = beside(target)
+    """Fail as `write_whole` would here, as far as a few bytes can show."""
+    temporary = beside(behind_link(target))
     try:
         with temporary.open("xb") as file:
             file.write(bytes(PROBE))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from decbayes.base.tensors import read_arrays, write_arrays
+from decbayes.base.tensors import check_hash, hashed, read_arrays, write_arrays
 from decbayes.base.workers import jobs
 from decbayes.errors import InvalidFile, NotCalibrated
 from decbayes.families import Array
@@ -134,11 +134,12 @@ class Information:
         grid = {GRID: self.grid} if self.grid.size else {}
         units = {UNITS: np.array([self.units])} if self.units else {}
         arrays = {PREFIX + self.at: self.matrix, "contribution": self.contribution, "sites": counts, **grid, **units}
-        return write_arrays(arrays)
+        return hashed(write_arrays(arrays))
 
     @classmethod
     def from_bytes(cls, content: bytes) -> "Information":
         """The inverse of `to_bytes`, with checks."""
+        check_hash(content)
         arrays = dict(read_arrays(content))
         names = [name for name in arrays if name.startswith(PREFIX)]
         grid, units = arrays.pop(GRID, NO_GRID), arrays.pop(UNITS, np.zeros(1))

@@ -23,7 +23,7 @@ import numpy as np
 from joblib import Parallel, delayed
 
 from decbayes.base.workers import jobs
-from decbayes.errors import NotCalibrated, StructureMismatch
+from decbayes.errors import InvalidStructure, NotCalibrated, StructureMismatch
 from decbayes.families import Array, Family, dense
 from decbayes.families.matrices import Indices
 from decbayes.merging import Alignment, align, reading
@@ -120,7 +120,7 @@ class Setting:
         if structure not in self.models:
             try:
                 known = model_for(structure)
-            except StructureMismatch as error:
+            except (StructureMismatch, InvalidStructure) as error:
                 raise NotCalibrated(f"These sites cannot be simulated: {error}") from None
             few = replace(known.ascent, restarts=min(known.ascent.restarts, RESTARTS))
             self.models[structure] = replace(known, ascent=self.ascent or few)

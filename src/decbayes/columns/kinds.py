@@ -438,7 +438,10 @@ def kind_named(name: str) -> type[Column]:
             register(offered.load())
     if name not in KINDS:
         known = dict.fromkeys([*KINDS, *entry_points(group=GROUP).names])
-        raise InvalidStructure(f"There is no kind of column {name!r}; there are {', '.join(known)}.")
+        raise InvalidStructure(
+            f"There is no kind of column {name!r}; there are {', '.join(known)}. Register your own with "
+            "`decbayes.columns.register`."
+        )
     return KINDS[name]
 
 

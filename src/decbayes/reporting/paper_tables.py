@@ -80,9 +80,9 @@ def paper_table(findings: Findings, about: About) -> PaperTable:
     if findings.view.estimates(findings.merged):
         return effects_table(findings, about, title)
     parts = [*findings.view.parts(findings.merged, level=LEVEL)] if findings.sets else []
-    shown = [slot for slot in findings.visible if slot < len(parts)]
+    shown = findings.visible
     profiles = [*findings.view.profiles(findings.merged, level=LEVEL)] if findings.sets else []
-    if shown and len(profiles) == len(parts):
+    if shown and parts and len(profiles) == len(parts):
         return profile_table(findings, about, title, {slot: profiles[slot] for slot in shown})
     return components_table(findings, title, parts, shown)
 

@@ -349,4 +349,4 @@ def intervals_text(findings: Findings) -> str:
     where = f"where {plural(findings.view.noun, 2)} overlap: half of the {LEVEL:.0%} intervals may miss the truth there"
     narrow = f"too narrow {where}" if findings.sets else "often too narrow"
     text = f"Intervals and standard deviations come from variational Bayes ({merged.uncertainty}). They are {narrow}."
-    return f"{text} {CALIBRATE}" if findings.view.model.calibrated_by == "linear response" else text
+    return f"{text} {CALIBRATE}" if findings.view.calibrated_by == "linear response" else text

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 
 from decbayes.base.registering import Registry
-from decbayes.errors import InvalidData, StructureMismatch
+from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
 from decbayes.families import Array
 from decbayes.models.core.model import Model
 from decbayes.models.core.points import as_numbers
@@ -110,6 +110,11 @@ class View:
     def record(self) -> str:
         """The noun for one person's data."""
         return str(self.model.record)
+
+    @property
+    def calibrated_by(self) -> str:
+        """How the model's intervals can be calibrated; "" if that is not known."""
+        return str(self.model.calibrated_by)
 
     def rows(self, posterior: Posterior, *, top: int = TOP) -> list[Row]:
         """Each component as plain values; only the largest `top` entries of long rows."""
@@ -294,8 +299,14 @@ class Unknown(View):
 
     name: ClassVar[str] = "unknown"
 
-    title = usual_name = "a model without a name"
-    noun, unit, record, modelled = "component", "observation", "observation", ""
+    noun, unit, record, modelled, calibrated_by = "component", "observation", "observation", "", ""
+
+    @property
+    def title(self) -> str:
+        """The model's name in the structure."""
+        return f"{self.model} (unknown here; parameters as stored)" if self.model else "a model without a name"
+
+    usual_name = title
 
     def tally(self, posterior: Posterior) -> "Tally | None":
         return None
@@ -377,8 +388,9 @@ def view_of(source: Model | Structure) -> View:
         return view_class(source.view)(source)
     try:
         model = model_for(source)
-    except StructureMismatch:
-        return Unknown(None)
+    # An unknown model, or an unknown kind of column.
+    except (StructureMismatch, InvalidStructure):
+        return Unknown(str(source.model.get("name", "")))
     return view_of(model)
 
 

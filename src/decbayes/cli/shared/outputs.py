@@ -18,7 +18,7 @@ from cyclopts.types import PositiveInt
 from numpy.typing import NDArray
 
 from decbayes.base.extras import require, require_extra
-from decbayes.base.writing import check_writable
+from decbayes.base.writing import check_file, check_writable
 from decbayes.cli.shared.running import FULL, WrongArgument
 from decbayes.cli.shared.standard_streams import STANDARD_OUTPUT
 from decbayes.errors import DecbayesError
@@ -58,8 +58,7 @@ def check_output(output: Path | None, *inputs: Path | None, text: bool = False, 
     if output == STANDARD_OUTPUT:
         raise DecbayesError("This result is a binary file and cannot be printed. Give a file name after -o.")
     folder = output.parent
-    if output.exists() and not output.is_file():
-        raise DecbayesError(f"{output} is a folder or a device, not a file. Choose another name.")
+    check_file(output)
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise DecbayesError(f"{output} cannot be written: {folder} is not a folder that you can write to.")
     for path in inputs:

@@ -34,7 +34,7 @@ def last_complete_round(folder: Path) -> list[Path]:
     """The files of the last round in a shared folder that all its sites have taken."""
     exchange = Exchange.read(folder)
     if not exchange.files:
-        raise NothingToMerge(f"{folder} is a directory without posterior files.")
+        raise NothingToMerge(f"{folder} is a folder without posterior files.")
     if exchange.behind:
         missing = f"Round {exchange.round} of {', '.join(exchange.behind)} is missing: the round before it counts."
         messages().print(plain(missing))
