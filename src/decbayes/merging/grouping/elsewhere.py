@@ -48,10 +48,9 @@ def searched(components: Components, count: int) -> Slots:
 def gain_elsewhere(rows: csr_array, site: Indices, prior: Array, few: Slots, many: Slots) -> float:
     """The gain from the second slots in nats per observation; `prior` are natural parameters of a Dirichlet, α − 1."""
     rows = rows.maximum(0.0)
-    filled = np.asarray(rows.sum(axis=1)).ravel() >= LEAST_EVIDENCE
     gain = described = 0.0
     for fold in range(FOLDS):
-        inside, others = np.flatnonzero((site % FOLDS == fold) & filled), np.flatnonzero(site % FOLDS != fold)
+        inside, others = np.flatnonzero(site % FOLDS == fold), np.flatnonzero(site % FOLDS != fold)
         some = np.unique(np.linspace(0, max(len(inside) - 1, 0), DESCRIBED).astype(np.intp))
         counts = rows[inside[some[: len(inside)]]].toarray()
         used = np.flatnonzero(counts.any(axis=0))
@@ -70,8 +69,9 @@ def slot_sums(rows: csr_array, slots: Indices, count: int) -> csr_array:
 
 def mixed_fit(counts: Array, profiles: Array) -> float:
     """Σ counts · log Σ_k θ_k profile_k, with the best shares θ of the profiles for each row of counts."""
+    counts = counts[counts.sum(axis=1) >= LEAST_EVIDENCE]
     shares = np.full((len(counts), len(profiles)), 1.0 / len(profiles))
     for _ in range(PASSES):
         shares = shares * ((counts / (shares @ profiles)) @ profiles.T)
-        shares /= np.maximum(shares.sum(axis=1, keepdims=True), LEAST_EVIDENCE)
+        shares /= shares.sum(axis=1, keepdims=True)
     return float(xlogy(counts, shares @ profiles).sum())
