@@ -9,7 +9,7 @@ from structures import mixture, topics
 import decbayes as db
 from decbayes.merging.base.components import Components, bases
 from decbayes.merging.base.coupled import coupled_problem
-from decbayes.merging.grouping import number
+from decbayes.merging.grouping import elsewhere, number
 from decbayes.merging.grouping.number import CheapestJoin
 from decbayes.merging.grouping.search import SlotSearch
 
@@ -100,7 +100,20 @@ def test_where_it_began_is_no_jump_if_all_components_are_slots(monkeypatch):
 def test_where_it_cannot_be_told_the_largest_site_decides(answer, expected, rng, monkeypatch):
     posteriors = topic_sites(rng, 4)
     monkeypatch.setattr(number, "descend", lambda components, start: (*answer, answer[0]))
+    monkeypatch.setattr(elsewhere, "better_elsewhere", lambda *numbers: False)
     assert len(db.merge(posteriors, components="auto").natural["topics"]) == expected
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_topics_of_few_documents_are_not_joined_if_more_describe_other_sites_better(seed):
+    """Noise of topics of twelve documents hides that they differ: half of the words are the same in all."""
+    rng = np.random.default_rng(seed)
+    themes = 0.5 * np.kron(np.eye(6), np.full(10, 0.1)) + 0.5 / 60
+    model = db.LatentDirichletAllocation(6, [f"w{n}" for n in range(60)], topic_prior=0.1)
+    shards = [np.array([rng.multinomial(20, themes[theme]) for theme in rng.choice(6, 12)]) for _ in range(8)]
+    alignment = db.align([model.fit(shard, rng=rng).posterior for shard in shards], components="auto")
+    assert alignment.structure.components(*alignment.structure.symmetry) == 6
+    assert alignment.reason.startswith("6 slots: fewer would describe other sites' topics worse")
 
 
 @pytest.mark.parametrize(

@@ -223,3 +223,15 @@ def test_what_a_mixture_of_slots_loses_is_what_a_calculation_by_hand_says(own, r
     divergence += sum(n * np.log(n / component.sum() / p) for n, p in zip(component, mixed, strict=True))
     assert lost == pytest.approx(divergence, rel=1e-6)
     assert lost > 1.0
+
+
+@pytest.mark.parametrize(("spoilt", "least", "most"), [(0.0, 1.0, 1.0), (0.3, 0.0, 0.2)])
+def test_a_large_site_counts_in_full_if_it_describes_the_topics_of_small_ones_better(spoilt, least, most):
+    """Topics of few words are far from the true ones; those of a large site are not, unless it has made some up."""
+    rng = np.random.default_rng(0)
+    truth, lie = rng.dirichlet(np.full(60, 0.3), 3), rng.dirichlet(np.full(60, 0.3), 3)
+    small = [posterior([rng.multinomial(60, row) for row in truth]) for _ in range(5)]
+    large = posterior([rng.multinomial(20_000, row) for row in (1 - spoilt) * truth + spoilt * lie])
+    group = group_of([*small, large], cap=1.5)
+    shares = uncapped(slot_weights(group, group.row, np.ones(len(group.site)), 3))[group.site == 5]
+    assert least <= shares.min() <= shares.max() <= most

@@ -211,6 +211,17 @@ def test_five_like_documents_are_no_odd_one(rng):
         assert bool(topics_of_few(fit.posterior.remarks)) == named
 
 
+def test_topics_of_few_documents_are_kept_for_a_merge_which_predicts_better_with_them(rng):
+    shards = [planted(rng, range(6), 18, 40, mixing=0.2) for _ in range(4)]
+    observed, held = db.checking.hold_out(planted(rng, range(6), 300, 40, mixing=0.2), share=0.3, rng=0)
+    scores = {}
+    for topics in (2, 6):
+        fits = [model(topics).fit(shard, rng=rng).posterior for shard in shards]
+        scores[topics] = model(topics).score(db.merge(fits), observed, held)
+    assert any("keep them for a merge" in remark.advice for fit in fits for remark in fit.remarks)
+    assert scores[6] > scores[2] + 0.1
+
+
 def test_one_giant_document_is_named_by_its_share_however_few_documents_there_are(rng):
     """It has more words than all others together, and topics of its own."""
     usual = planted(rng, range(3), 40, 40, mixing=0.01).toarray()
@@ -229,7 +240,7 @@ def test_too_many_topics_for_the_documents_are_said_to_be_too_many(rng):
     said = [remark.what for remark in model(16).fit(few, rng=rng).posterior.remarks]
     assert said == ["There are more topics than documents."]
     (remark,) = model(6).fit(few, rng=rng).posterior.remarks
-    assert remark.advice.startswith("Fit fewer topics")
+    assert "keep them for a merge. To read them alone, fit fewer topics" in remark.advice
     assert not topics_of_few([remark]), "a merge puts such topics of several sites together"
 
 

@@ -195,6 +195,11 @@ def sized_structure(task: Task, components: Number) -> Sized:
     if components == "auto":
         loaded = loaded_from(task.posteriors, problem)
         number, stands = estimated_number(following(loaded, since, coupled, largest))
+        if number < most and since is None and countable(problem):
+            from decbayes.merging.grouping.elsewhere import better_elsewhere  # few merges need it
+
+            if better_elsewhere(loaded, number, most):
+                return Sized(largest, "auto", f"fewer would describe other sites' topics worse; {as_largest}")
         if stands in ("out", "wide") or not raised or (stands == "unopposed" and alike_in(loaded, number)):
             if stands == "wide":
                 from decbayes.merging.grouping.pieces import worthwhile_slots  # few merges need it

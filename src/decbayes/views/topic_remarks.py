@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, vstack
-from scipy.special import rel_entr, xlogy
+from scipy.special import rel_entr
 
 from decbayes.families import Array
 from decbayes.merging import Alignment
@@ -18,6 +18,7 @@ from decbayes.merging.alignment import MOST_LOOKED_AT
 from decbayes.merging.base.components import LEAST_EVIDENCE
 from decbayes.merging.base.coupled import in_memory
 from decbayes.merging.base.subjects import SUBJECT, CommonWords, word_affinity, word_counts
+from decbayes.merging.grouping.elsewhere import gain_elsewhere
 from decbayes.merging.placing import OF_ROUND
 from decbayes.models.topics.fit_remarks import FUNCTION_WORDS, LEAST, ONE_IN, topics_of_few
 from decbayes.models.topics.quality import FACTOR, Quality
@@ -28,21 +29,14 @@ TOP = 10
 MIXED = 2.2
 # A site that counts a word less often tells nothing about it.
 LEAST_TIMES = 0.5
-# The share of the gain at other sites from twice the slots that shows in predictions of documents, whose mixtures are
-# known less well than those of topics; and the least gain to report.
-KEPT, WORTH_SAYING = 0.7, 0.03
-# Groups of sites that are left out in turn to measure it, topics of each that are described, and passes.
-FOLDS, DESCRIBED, PASSES = 5, 40, 20
+# The least gain from twice the slots to report, in nats per word.
+WORTH_SAYING = 0.03
 # Two sites' documents are alike if Σ √(p q) of their word frequencies is larger.
 ALIKE = 0.85
 # A round is advised from this mean KL divergence between sites' topics and merged ones, in nats per word.
 BLURRED = 0.1
 # From this share of a topic on, a site's remark about its own topic applies to the merged one.
 MOSTLY = 0.5
-
-
-Slots = tuple[NDArray[np.intp], int]
-"""The slot of each site's topics, one site after another, and the number of slots."""
 
 
 @dataclass(frozen=True)
@@ -189,7 +183,9 @@ class MergedTopics:
         # On different subjects sites gain far more than that (see `Subjects.fused`).
         if len(labels) < 2 * slots or not self.alignment.structure.resizable or len(words.groups(SUBJECT)) > 1:
             return
-        gain = KEPT * self.gain_elsewhere((labels, slots), (2 * labels + shared.halves, 2 * slots))
+        rows, site = csr_array(vstack(self.sources)), np.repeat(np.arange(len(self.sources)), shared.sizes)
+        prior = self.alignment.structure.prior[FACTOR][0]
+        gain = gain_elsewhere(rows, site, prior, (labels, slots), (2 * labels + shared.halves, 2 * slots))
         if gain >= WORTH_SAYING:
             yield Remark(
                 "more slots",
@@ -199,27 +195,6 @@ class MergedTopics:
                 "Estimated from how much better they describe the topics of sites that did not shape them.",
                 "note",
             )
-
-    def gain_elsewhere(self, few: Slots, many: Slots) -> float:
-        """How much better the second slots describe topics of sites that are not in them, in nats per word.
-
-        Each topic is described as a mixture of the slots of all other sites, as a document would be.
-        """
-        rows = csr_array(vstack(self.sources)).maximum(0.0)
-        fold = np.repeat(np.arange(len(self.sources)) % FOLDS, [source.shape[0] for source in self.sources])
-        filled = np.asarray(rows.sum(axis=1)).ravel() >= LEAST_EVIDENCE
-        prior = self.alignment.structure.prior[FACTOR][0] + 1.0  # natural parameters are α − 1
-        gain = described = 0.0
-        for left_out in np.unique(fold).tolist():
-            inside, others = np.flatnonzero((fold == left_out) & filled), np.flatnonzero(fold != left_out)
-            some = np.unique(np.linspace(0, max(len(inside) - 1, 0), DESCRIBED).astype(np.intp))
-            topics = rows[inside[some[: len(inside)]]].toarray()
-            used = np.flatnonzero(topics.any(axis=0))
-            for sign, (labels, count) in ((-1.0, few), (1.0, many)):
-                sums = slot_sums(rows[others], labels[others], count).toarray() + prior
-                gain += sign * mixed_fit(topics[:, used], sums[:, used] / sums.sum(axis=1, keepdims=True))
-            described += topics.sum()
-        return gain / max(described, 1.0)
 
     def further_gain(self) -> Iterator[Remark]:
         """A round gains most if sites' topics differ from the merged ones; wide fits help if documents are alike."""
@@ -246,18 +221,3 @@ class MergedTopics:
 def ranks(values: Array) -> NDArray[np.intp]:
     """The rank of each value, 0 for the smallest."""
     return np.argsort(np.argsort(values, kind="stable"), kind="stable")
-
-
-def slot_sums(rows: csr_array, slots: NDArray[np.intp], count: int) -> csr_array:
-    """The sums of components in each slot."""
-    places = np.arange(len(slots))
-    return csr_array(csr_array((np.ones(len(slots)), (slots, places)), shape=(count, len(slots))) @ rows)
-
-
-def mixed_fit(counts: Array, profiles: Array) -> float:
-    """Σ counts · log Σ_k θ_k profile_k, with the best shares θ of the profiles for each row of counts."""
-    shares = np.full((len(counts), len(profiles)), 1.0 / len(profiles))
-    for _ in range(PASSES):
-        shares = shares * ((counts / (shares @ profiles)) @ profiles.T)
-        shares /= np.maximum(shares.sum(axis=1, keepdims=True), LEAST_EVIDENCE)
-    return float(xlogy(counts, shares @ profiles).sum())

@@ -4,6 +4,7 @@ import numpy as np
 
 from decbayes.families import Array
 from decbayes.families.matrices import Indices
+from decbayes.merging.grouping.elsewhere import DESCRIBED, FOLDS, mixed_fit
 from decbayes.merging.robust._likeness import LITTLE
 from decbayes.merging.robust._slots import SlotWeights, tolerated_faults
 from decbayes.merging.robust.votes import Group, gaussians
@@ -11,6 +12,8 @@ from decbayes.merging.robust.votes import Group, gaussians
 # Scales tried for a component of a site above the cap, and the squared deviations per parameter by which it may move
 # the others: less than honest sites do on average.
 SCALES, PER_PARAMETER = 12, 0.25
+# Shares of a large site's counts that are tried, from the cap to all.
+SHARES = 4
 # A site with a component that counts for less than this stays at the cap.
 DOUBTED = 0.4
 # Deviations by which sites that claim more about every coefficient may move the others; less if they claim too much, or
@@ -23,7 +26,8 @@ def uncapped(weighed: SlotWeights) -> Array:
 
     A component of a site above the cap that mostly agrees counts for as much as it can without moving the others by
     more than about a deviation; those that the site hardly knows count for as much as the least of them. Where slots
-    hold vectors of coefficients, large sites are judged together.
+    hold vectors of coefficients, large sites are judged together. Topics differ by more than such deviations at all
+    sites: there, a large site counts at least for as much as describes the topics of the others best.
     """
     group = weighed.group
     doubted = np.bincount(group.site, group.known & (weighed.weights < DOUBTED), group.sites) > 0
@@ -46,7 +50,30 @@ def uncapped(weighed: SlotWeights) -> Array:
     np.minimum.at(least, where, found)
     shares = np.where(np.isin(group.site, where), least[group.site], shares)
     shares[places] = found
+    for site in np.unique(where).tolist() if group.counted else ():
+        shares[group.site == site] = np.maximum(shares[group.site == site], best_for_others(weighed, site))
     return shares
+
+
+def best_for_others(weighed: SlotWeights, site: int) -> float:
+    """The share of a site's evidence with which slots describe the components of other sites best.
+
+    Other sites are left out in turn, and what they have found is described by the slots of the rest.
+    """
+    group, own = weighed.group, weighed.group.site == site
+    (rows,), (factor,) = group.rows, group.factors
+    shares = group.scale[site] ** (1.0 - np.linspace(0.0, 1.0, SHARES))
+    fold, slots = np.where(own, -1, (group.site - (group.site > site)) % FOLDS), np.arange(weighed.slots)[:, None]
+    fits = np.zeros(SHARES)
+    for left_out in range(FOLDS):
+        inside = np.flatnonzero(fold == left_out)[:DESCRIBED]
+        others = (slots == weighed.labels) * weighed.weights * (fold != left_out)
+        rest = (others * ~own) @ rows + factor.prior[0].mean() + 1.0
+        mine = (others * own) @ rows / group.scale[site]
+        for place, share in enumerate(shares):
+            sums = rest + share * mine
+            fits[place] += mixed_fit(rows[inside], sums / sums.sum(axis=1, keepdims=True))
+    return float(shares[fits.argmax()])
 
 
 def bounded_together(weighed: SlotWeights, slot: int) -> Array:

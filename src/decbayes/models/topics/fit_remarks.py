@@ -143,9 +143,15 @@ def few_documents_remark(topics: list[int], giant: float = 0.0) -> Remark:
 
 
 def many_of_few(number: int, used: int) -> Remark:
-    """Not by number: merges put such topics of several sites together."""
+    """Not by number: merges put such topics of several sites together, which predict better than fewer."""
     what = f"{number} of {used} topics each have half of their words from fewer than {LEAST} documents."
-    return Remark(FEW_DOCUMENTS, what, "Fit fewer topics, or leave out long documents that are odd.", "", "note")
+    return Remark(FEW_DOCUMENTS, what, OF_FEW, "", "note")
+
+
+OF_FEW = (
+    "Merged with those of other sites they rest on more, so keep them for a merge. To read them alone, fit fewer "
+    "topics, or leave out long documents that are odd."
+)
 
 
 MORE_TOPICS = Remark("more topics", "There are more topics than documents.", "Fit fewer topics.")
