@@ -157,6 +157,24 @@ def test_sites_agree_on_all_categories_and_one_unit():
         agree(here, {name: column for name, column in there.items() if name != "age"})
 
 
+@pytest.mark.parametrize(
+    ("values", "why", "kind"),
+    [
+        ([[2, 5, 3], [0, 4, 2]], "integers are counts only where they begin at 0 or 1", "count"),
+        ([[0, 1, 1], [0, 4, 2]], "integers are counts only where they exceed 1", "count"),
+        ([[2.5, 5.0], [0.0, 4.0]], "", "real"),
+        ([[2.5, 5.0], ["a", "b"]], "", "categorical"),
+    ],
+)
+def test_a_column_of_several_kinds_is_refused_with_one_that_suits_all_values(values, why, kind):
+    sites = [columns_of({"visits": part}) for part in values]
+    with pytest.raises(InvalidStructure, match=f"--kinds visits={kind}") as refused:
+        agree(*sites)
+    assert ("integers" in str(refused.value), why in str(refused.value)) == (bool(why), True)
+    stated = [columns_of({"visits": part}, {"visits": kind}) for part in values]
+    assert agree(*stated)["visits"].kind == kind
+
+
 def test_columns_survive_json():
     assert declared(json.loads(json.dumps(plain(COLUMNS)))) == COLUMNS
     assert declared({"a": "real", "b": YesNo, "c": Poisson(2)}) == {"a": Gaussian(), "b": YesNo(), "c": Poisson(2)}

@@ -327,14 +327,26 @@ def agreed_column(name: str, columns: Sequence[Column]) -> Column:
     columns = [column for column in columns if column.kind != Missing.kind] or columns
     kinds = sorted({column.kind for column in columns})
     if len(kinds) > 1:
+        why, kind = kind_of_all(columns)
         raise InvalidStructure(
-            f"Column '{name}' is {' at one site and '.join(kinds)} at another; state one when the table is read: "
-            f"--kinds {quote(f'{name}={kinds[0]}')}, for example."
+            f"Column '{name}' is {' at one site and '.join(kinds)} at another{why}; state one when the table is read: "
+            f"--kinds {quote(f'{name}={kind}')}, for example."
         )
     try:
         return type(columns[0]).agreed(columns)
     except InvalidStructure as error:
         raise InvalidStructure(f"Column '{name}': {error}") from None
+
+
+def kind_of_all(columns: Sequence[Column]) -> tuple[str, str]:
+    """Why sites read one column as several kinds, if that is known, and a kind that suits the values of all of them."""
+    kinds = {column.kind for column in columns}
+    if not kinds <= {YesNo.kind, Poisson.kind, Gaussian.kind}:
+        return "", min(kinds)
+    if any(isinstance(column, Gaussian) and column.resolution < 1.0 for column in columns):
+        return "", Gaussian.kind
+    least = "they begin at 0 or 1" if Gaussian.kind in kinds else "they exceed 1"
+    return f" (integers are counts only where {least})", Poisson.kind
 
 
 def plain(columns: Columns) -> list[list[Any]]:
