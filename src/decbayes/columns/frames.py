@@ -51,6 +51,8 @@ def keys_in(frame: Any) -> Sequence[Any]:
 def column_in(frame: Any, name: str) -> Any:
     """One column as the frame has it."""
     keys = [key for key in keys_in(frame) if str(key) == name]
+    if not keys:
+        raise InvalidData(f"There is no column '{name}'; the columns are {columns_listed(names_in(frame))}.")
     if len(keys) > 1:
         raise InvalidData(f"There are {len(keys)} columns called '{name}'; each needs its own name.")
     return frame[keys[0]]
