@@ -281,6 +281,16 @@ def test_public_names_are_what_all_says():
         _ = decbayes.nonsense
 
 
+def test_rooms_show_and_export_their_public_names():
+    """Also those that are not loaded yet, and nothing that they import."""
+    unlisted = ("devices", "errors", "extending", "families", "interop", "models", "privacy", "study", "texts")
+    rooms = [import_module(f"decbayes.{name}") for name in (*unlisted, "sklearn")]
+    rooms += [room for name in decbayes.__all__ if isinstance(room := getattr(decbayes, name), ModuleType)]
+    for room in rooms:
+        assert set(room.__all__) <= set(dir(room)), room
+        assert not {"exported", "np", "os", "TYPE_CHECKING"} & {*room.__all__}, room
+
+
 def test_importing_loads_nothing_heavy():
     heavy = {"numba", "sklearn", "matplotlib", "zenoh", "scipy.optimize", "joblib", "pandas", "rich", "cyclopts"}
     code = f"import sys, decbayes; print(sorted({heavy!r} & set(sys.modules)))"

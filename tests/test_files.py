@@ -1,8 +1,10 @@
 """Files: exact round trips, and nothing believed that was not checked."""
 
+import gc
 import hashlib
 import json
 import os
+import warnings
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from safetensors.numpy import save as serialize
 from structures import draw, everything, mixture, single, topics
 
 import decbayes as db
+from decbayes.base.writing import scratch_folder
 from decbayes.errors import DecbayesError, InvalidFile
 from decbayes.files import from_bytes, load_note, to_bytes
 
@@ -207,6 +210,34 @@ def test_a_link_stays_a_link_within_its_folder_and_leads_nowhere_else(tmp_path):
     with pytest.raises(InvalidFile, match="is a link that leads out of"):
         db.save(ORIGINAL, inside / "link")
     assert not outside.exists()
+
+
+def test_a_scratch_folder_goes_with_its_owner_without_a_warning():
+    class Owner:
+        pass
+
+    owner = Owner()
+    folder = scratch_folder(owner)
+    (folder / "a").write_bytes(b"1")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        del owner
+        gc.collect()
+    assert not folder.exists()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs forks")
+def test_a_forked_process_leaves_scratch_folders_alone():
+    class Owner:
+        pass
+
+    owner = Owner()
+    folder = scratch_folder(owner)
+    if not (child := os.fork()):
+        del owner
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert folder.exists()
 
 
 @pytest.mark.skipif(os.name == "nt", reason="needs links and pipes")

@@ -6,7 +6,6 @@ version stays on the CPU.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -14,10 +13,12 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 from decbayes.base.extras import require
-from decbayes.errors import MissingDevice, MissingExtra
+from decbayes.errors import MissingDevice, MissingExtra, warn
 
 if TYPE_CHECKING:
     from decbayes.kernels.cuda.device import Device
+
+__all__ = ["DeviceName", "use_device"]
 
 DeviceName = Literal["cpu", "cuda", "auto"]
 
@@ -43,7 +44,7 @@ class use_device:
         global _used
         wanted = checked(name)
         if wanted == "auto":  # decided once, so that there is one warning for everything that follows
-            wanted = "cpu" if gpu_if_present("auto", level=3) is None else "cuda"
+            wanted = "cpu" if gpu_if_present("auto") is None else "cuda"
         self._before, _used = _used, wanted
 
     def __enter__(self) -> Self:
@@ -72,17 +73,17 @@ def device_for(name: DeviceName | None = None) -> Device | None:
     if name is None and _alike.get():
         return None
     wanted = _used if name is None else checked(name)
-    return None if wanted == "cpu" else gpu_if_present(wanted, level=3)
+    return None if wanted == "cpu" else gpu_if_present(wanted)
 
 
-def gpu_if_present(wanted: DeviceName, *, level: int) -> Device | None:
-    """The GPU. Without one, "auto" returns None and issues a warning that points `level` calls up."""
+def gpu_if_present(wanted: DeviceName) -> Device | None:
+    """The GPU. Without one, "auto" returns None and issues a warning."""
     try:
         return gpu()
     except (MissingExtra, MissingDevice) as error:
         if wanted == "cuda":
             raise
-        warnings.warn(f"The processor is used. {error}", RuntimeWarning, stacklevel=level)
+        warn(f"The processor is used. {error}", RuntimeWarning)
         return None
 
 

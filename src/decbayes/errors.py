@@ -8,6 +8,18 @@ class MergeWarning(UserWarning):
     """
 
 
+def warn(text: str, category: type[Warning] = UserWarning) -> None:
+    """Issue a warning at the line outside of decbayes that called it."""
+    import sys
+    import warnings
+
+    caller, level = sys._getframe(1), 2
+    # Decorators of the standard library stand between some of our functions.
+    while caller.f_back and caller.f_globals.get("__name__", "").split(".")[0] in ("decbayes", "contextlib"):
+        caller, level = caller.f_back, level + 1
+    warnings.warn(text, category, stacklevel=level)
+
+
 def printable(text: str) -> str:
     """Untrusted text with control and invisible characters escaped."""
     if text.isprintable():
@@ -135,3 +147,6 @@ class Refused(DecbayesError):
 
 class TransportFailed(DecbayesError):
     """A network that cannot be opened or does not answer: a port in use, an unknown host, nobody there, …"""
+
+
+__all__ = [name for name, value in globals().items() if isinstance(value, type)]

@@ -1,13 +1,12 @@
 """Remarks: what to know about a result before relying on it."""
 
 import re
-import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Literal, Protocol, overload
 
-from decbayes.errors import InvalidFile, MergeWarning
+from decbayes.errors import InvalidFile, MergeWarning, warn
 
 Severity = Literal["warning", "note"]
 
@@ -211,9 +210,9 @@ def lines(remarks: Sequence[Remark], most: int | None = MOST_SHOWN, rest: str = 
 
 
 def warn_of(doubts: Sequence[Remark]) -> None:
-    """Issue one warning with the most important doubts about a merge, at the line that called its function."""
+    """Issue one warning with the most important doubts about a merge."""
     if doubts:
-        warnings.warn("\n".join(lines(doubts, rest="see `remarks` of the result")), MergeWarning, stacklevel=3)
+        warn("\n".join(lines(doubts, rest="see `remarks` of the result")), MergeWarning)
 
 
 def to_plain(remarks: Iterable[Remark]) -> list[dict[str, str]]:

@@ -77,7 +77,7 @@ class Structure:
             self, "prior", MappingProxyType({name: compact(name, prior) for name, prior in sorted(self.prior.items())})
         )
         freeze(self, "symmetry", tuple(sorted(self.symmetry, key=lambda coupled: coupled.factors)))
-        labels = {name: tuple(map(str, words)) for name, words in sorted(self.labels.items())}
+        labels = {name: tuple(map(str, names_of(labels=words))) for name, words in sorted(self.labels.items())}
         freeze(self, "labels", MappingProxyType(labels))
         freeze(self, "sparse", frozenset(self.sparse))
         freeze(self, "model", MappingProxyType(dict(sorted(self.model.items()))))

@@ -38,6 +38,31 @@ def test_clusters_of_named_columns_do_not_depend_on_their_order(clusters, form):
 
 
 @pytest.mark.parametrize("form", FORMS)
+def test_parts_of_a_frame_keep_the_order_of_the_model(clusters, form):
+    model, points = clusters
+    frame = FORMS[form](points[:, ::-1].copy(), ("y", "x"))
+    alignment = db.align([model.fit(half, rng=0).posterior for half in (points[::2], points[1::2])])
+    questions = (
+        lambda data: db.checking.overlap(model, alignment, 0, data),
+        lambda data: db.checking.hold_back(model, data, share=0.2)[1],
+        lambda data: model.joined([data, data]),
+        lambda data: model.pooled(data, 5, 5, agreed=False)[1],
+        model.count,
+    )
+    for question in questions:
+        np.testing.assert_array_equal(question(frame), question(points))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_counts_of_topics_are_read_by_the_names_of_words(form, rng):
+    counts = rng.poisson(5.0, (2, 8))
+    frame = FORMS[form](counts[:, ::-1].copy(), WORDS[::-1])
+    expected = db.interop.from_topic_counts(counts, vocabulary=WORDS)
+    assert db.interop.from_topic_counts(frame, vocabulary=WORDS) == expected
+    assert db.interop.from_topic_counts(frame).structure.labels["topics"] == WORDS[::-1]
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_topics_of_named_words_do_not_depend_on_their_order(form, rng):
     model = db.LatentDirichletAllocation(2, WORDS)
     counts = rng.poisson(1.0, (30, 8))

@@ -331,6 +331,8 @@ class TestData:
         found = model.predict(posterior, new)
         assert ((found["low"] <= found["mean"]) & (found["mean"] <= found["high"])).all()
         np.testing.assert_allclose(found["mean"], model.predict(posterior, frame.iloc[:5])["mean"])
+        with pytest.raises(InvalidData, match="There is no column 'age'; the columns are ward"):
+            model.predict(posterior, new[["ward"]])
 
     def test_columns_far_from_their_agreed_centre_are_warned_of(self, frame, rng):
         kept = {"age": Gaussian(), "smoker": YesNo()}

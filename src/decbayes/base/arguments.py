@@ -92,10 +92,11 @@ def check_level(level: float) -> None:
 
 
 def names_of(**given: Iterable[str]) -> tuple[str, ...]:
-    """A list of names as a tuple; a single string would be a list of letters."""
+    """A list of names as a tuple; a single string would be a list of letters, and a set has another order each time."""
     ((name, value),) = given.items()
-    if isinstance(value, str):
-        raise TypeError(f"{name} must be a list of names, not one string.")
+    if isinstance(value, str | bytes | set | frozenset):
+        kind = "a set, which has no order" if isinstance(value, set | frozenset) else "one string"
+        raise TypeError(f"{name} must be a list of names, not {kind}.")
     return tuple(value)
 
 

@@ -1,5 +1,7 @@
 """Rooms whose public names are loaded on first use, so that unused code costs no time."""
 
+import sys
+
 TYPE_CHECKING = False  # importing `typing` for it would take longer than everything here
 
 if TYPE_CHECKING:
@@ -18,9 +20,10 @@ def exported(
     homes = {name: file for file, names in files.items() for name in names.split()}
     homes |= dict.fromkeys([*rooms.split(), *further.split()], "")
     public = sorted({*homes} - {*further.split()})
+    # What `dir` shows and editors complete, also before it is loaded.
+    sys.modules[room].__dict__["__dir__"] = lambda: public
 
     def load(name: str) -> "Any":
-        import sys
         from importlib import import_module
 
         if name not in homes:

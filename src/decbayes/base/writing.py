@@ -3,6 +3,9 @@
 import json
 import os
 import secrets
+import shutil
+import tempfile
+import weakref
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib import import_module
@@ -90,6 +93,18 @@ def write_new(path: Path, content: bytes, *, private: bool = False) -> None:
     except OSError as error:
         path.unlink(missing_ok=True)
         raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def scratch_folder(owner: object, parent: Path | None = None) -> Path:
+    """A temporary folder that is deleted when its owner is no longer referenced, in the process that has made it."""
+
+    def delete(process: int) -> None:
+        if os.getpid() == process:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    folder = tempfile.mkdtemp(prefix="decbayes-", dir=parent)
+    weakref.finalize(owner, delete, os.getpid())
+    return Path(folder)
 
 
 def toml_table(name: str, table: Mapping[str, Any]) -> str:

@@ -1,6 +1,5 @@
 """Intervals with the stated coverage, by linear response, bootstrap or jackknife."""
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, cast
@@ -21,7 +20,7 @@ from decbayes.calibration.sites import (
     total,
     units_in,
 )
-from decbayes.errors import NotCalibrated
+from decbayes.errors import NotCalibrated, warn
 from decbayes.families import Array
 from decbayes.merging import Alignment, reading
 from decbayes.merging.grouping.shared import LEAST_PER_PARAMETER
@@ -259,7 +258,7 @@ def unrefined(away: float) -> str:
 
 def warn_if_unrefined(away: float) -> None:
     if away > SETTLED:
-        warnings.warn(f"The merge is {unrefined(away)}. Refine it first (`refine`).", RuntimeWarning, stacklevel=4)
+        warn(f"The merge is {unrefined(away)}. Refine it first (`refine`).", RuntimeWarning)
 
 
 def site_count(sites: int) -> str:

@@ -1,6 +1,5 @@
 """Data frames in and out: pandas, Polars, Arrow, mappings of columns and anything else that names its columns."""
 
-import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date, time, timedelta
 from numbers import Real
@@ -14,7 +13,7 @@ from decbayes.columns._rare import OTHER
 from decbayes.columns.cells import FALSE, TRUE, Array, Raw, is_missing, seen, text_of
 from decbayes.columns.column import Column, Having
 from decbayes.columns.kinds import Categorical, Gaussian, Missing, Poisson, YesNo, kind_named
-from decbayes.errors import InvalidData, InvalidStructure
+from decbayes.errors import InvalidData, InvalidStructure, warn
 
 Columns = Mapping[str, Column]
 # A table with fewer rows may well have only categories that were not agreed on.
@@ -22,11 +21,6 @@ ENOUGH_ROWS = 10
 AGREE = "If they matter, agree on them first, with `decbayes columns` at all sites."
 # Names of kinds as the names of models spell them.
 OTHER_SPELLINGS = {"yes-no": "yes/no"}
-
-
-def warn(text: str) -> None:
-    """Issue a warning."""
-    warnings.warn(text, stacklevel=4)
 
 
 def is_frame(data: Any) -> bool:
@@ -51,6 +45,8 @@ def keys_in(frame: Any) -> Sequence[Any]:
 def column_in(frame: Any, name: str) -> Any:
     """One column as the frame has it."""
     keys = [key for key in keys_in(frame) if str(key) == name]
+    if not keys:
+        raise InvalidData(f"There is no column '{name}'; the columns are {columns_listed(names_in(frame))}.")
     if len(keys) > 1:
         raise InvalidData(f"There are {len(keys)} columns called '{name}'; each needs its own name.")
     return frame[keys[0]]

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from decbayes.base.arguments import is_number, some
+from decbayes.base.arguments import is_number, names_of, some
 from decbayes.columns._rare import OTHER, RareCategories
 from decbayes.columns.cells import (
     FEW_VALUES,
@@ -75,7 +75,7 @@ class Categorical(Column):
         names: Iterable[Any] = categories
         if len(categories) == 1 and not isinstance(categories[0], str):
             names = range(categories[0]) if is_number(categories[0]) else categories[0]
-        object.__setattr__(self, "categories", tuple(map(text_of, names)))
+        object.__setattr__(self, "categories", tuple(map(text_of, names_of(categories=names))))
         if not 1 <= len(self.categories) <= MOST_CATEGORIES or len(set(self.categories)) < len(self.categories):
             raise InvalidStructure(
                 f"{len(self.categories):,} categories, {len(set(self.categories)):,} of them different: a categorical "

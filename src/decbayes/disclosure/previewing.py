@@ -34,7 +34,7 @@ BESIDE, WITH = ", beside those of the earlier file", " with those of the earlier
 NOT_CHECKED = "not given. Not checked: cells, persons, earlier releases, and whether the file is about your data"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Preview:
     """What a file reveals, and about whom. Printing it shows the page.
 

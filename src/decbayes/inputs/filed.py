@@ -4,12 +4,13 @@ from collections.abc import Iterable, Iterator
 from itertools import count
 from mmap import mmap
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy.sparse import csr_array
+
+from decbayes.base.writing import scratch_folder
 
 # Entries of a sparse matrix to read at a time.
 BLOCK_ENTRIES = 1 << 20
@@ -100,12 +101,12 @@ class Folder:
     """A temporary folder for arrays; it is deleted when no longer referenced."""
 
     def __init__(self, parent: Path | None = None) -> None:
-        self._folder = TemporaryDirectory(prefix="decbayes-", dir=parent, ignore_cleanup_errors=True)
+        self._path = scratch_folder(self, parent)
         self._names = map(str, count())
 
     def array(self, dtype: DTypeLike, row: tuple[int, ...] = (), *, length: int = 0) -> FileArray:
         """A new array of zeros."""
-        path = Path(self._folder.name) / next(self._names)
+        path = self._path / next(self._names)
         array = FileArray(path, dtype, row, length=length, folder=self)
         with path.open("wb") as file:
             file.truncate(array.bytes)

@@ -7,12 +7,12 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
 from decbayes.base.extras import require
+from decbayes.base.writing import scratch_folder
 from decbayes.errors import InvalidData
 from decbayes.inputs._bounds import check_parquet
 from decbayes.inputs.tables import csv_rows as table_rows
@@ -226,8 +226,7 @@ class StandardInput:
     def __init__(self, format: str) -> None:
         if sys.stdin is None:
             raise InvalidData("standard input is closed.")
-        self._folder = TemporaryDirectory(prefix="decbayes-", ignore_cleanup_errors=True)
-        self.path = Path(self._folder.name) / f"{STANDARD}.{format or 'txt'}"
+        self.path = scratch_folder(self) / f"{STANDARD}.{format or 'txt'}"
         with self.path.open("wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file)
 

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array
+from scipy.sparse import coo_array, csr_array, issparse
 
 from decbayes.base.arguments import check_kind
+from decbayes.columns.frames import by_name, is_frame, names_in
 from decbayes.errors import NotConvertible
 from decbayes.families import Array, Contribution, dense
 from decbayes.models.core.counts import Vocabulary, checked_matrix, words_in_order
@@ -71,8 +72,8 @@ def from_topic_counts(
 ) -> Posterior:
     """The posterior of topics from word counts, made by any library.
 
-    `counts` are (topics, words), summed over all documents of a topic. `vocabulary` names the words; `document_prior`
-    and `topic_prior` are those of the merged model.
+    `counts` are (topics, words), summed over all documents of a topic. `vocabulary` names the words, by default those
+    of a frame; `document_prior` and `topic_prior` are those of the merged model.
 
     For a fitted BERTopic model these are `model.vectorizer_model.transform(texts)` with one text per topic, all its
     documents, and the words `model.vectorizer_model.vocabulary_`. Leave out its outliers, topic −1.
@@ -82,6 +83,9 @@ def from_topic_counts(
     array([[0.53, 0.47, 0.  ],
            [0.  , 0.13, 0.87]])
     """
+    if is_frame(counts) and not issparse(counts):
+        vocabulary = names_in(counts) if vocabulary is None else words_in_order(vocabulary)
+        counts = by_name(counts, vocabulary)
     matrix = checked_matrix(counts, np.shape(counts)[-1])
     return topic_posterior(
         csr_array(matrix, dtype=np.float64),

@@ -149,7 +149,7 @@ def best_assignment(scores: Array) -> NDArray[np.intp]:
 MOST_PARAMETERS, DRAWS_EACH = 500, 5
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Projection:
     """The posterior closest to some draws, and what is lost.
 

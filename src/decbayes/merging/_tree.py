@@ -40,7 +40,7 @@ class Branches:
         return Solution(tuple(np.split(labels, np.flatnonzero(np.diff(self.site)) + 1)), (), "none")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Tree(Displayed):
     """All components, joined in pairs in the order that loses least, until one is left.
 

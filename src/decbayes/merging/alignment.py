@@ -1,10 +1,10 @@
 """The slot of each component of each posterior. Functions of an alignment are in `reading`."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, partial
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 from decbayes.base.display import Displayed, advice_on
 from decbayes.errors import StructureMismatch
@@ -42,7 +42,7 @@ NOT_LOOKED_AT = Remark(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Alignment(Displayed):
     """The slot of each component of each posterior: `align` makes one, and `merged()` is the merge.
 
@@ -101,6 +101,11 @@ class Alignment(Displayed):
         if not is_permutation(self.order, len(self.posteriors)):
             raise StructureMismatch(f"order must name each of the {len(self.posteriors)} posteriors once.")
         object.__setattr__(self, "divisions", MappingProxyType(dict(self.divisions)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Read-only mappings cannot be pickled.
+        values = {setting.name: getattr(self, setting.name) for setting in fields(self)}
+        return type(self), tuple({**values, "divisions": dict(self.divisions)}.values())
 
     def __str__(self) -> str:
         """The size of the alignment, J, why there are this many slots, and remarks that are quick to compute."""

@@ -159,7 +159,9 @@ def mixture(
     view, parts = parts_of(Point, posterior, "not of a mixture")
     axes = axes if axes is not None else new_axes(3.4, 2.6)
     names = parts[0].names
-    points = None if data is None else as_points(data, len(names))
+    points = (
+        None if data is None else as_points(data, len(names), columns=posterior.structure.labels.get("components", ()))
+    )
     if len(names) == 1:
         draw_density(axes, view, posterior, parts, points)
         axes.set(xlabel=names[0], ylabel="density")

@@ -46,7 +46,7 @@ LEAST = 5.0
 SIMULATED = 100
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Sureness:
     """Sites × slots: how certain the least certain match is (NaN if the site has none there).
 
@@ -136,7 +136,7 @@ def least_sure(alignment: Alignment, coupled: CoupledSet, values: Sequence[Mappi
     return least
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Findings:
     """An alignment, the names of its sites, and everything that follows from both.
 

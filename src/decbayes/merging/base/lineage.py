@@ -53,7 +53,7 @@ class Event:
         return f"{self.id} {self.kind}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Lineage:
     """A merge whose components have the ids of an earlier one and, if possible, their numbers.
 

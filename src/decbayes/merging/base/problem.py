@@ -152,7 +152,7 @@ class Problem:
         return {**self.__dict__, "progress": None}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Solution:
     """A solver's result.
 

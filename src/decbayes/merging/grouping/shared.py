@@ -32,7 +32,7 @@ class Parts(NamedTuple):
     alike: Array
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Shared:
     """Which sites support each slot, and how far their versions differ: `alignment.shared()[coupled]`.
 

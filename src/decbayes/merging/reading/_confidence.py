@@ -99,7 +99,7 @@ def features(margins: Array, evidence: Array, losses: Array, overlaps: Array) ->
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Confidence:
     """The probability of each match.
 

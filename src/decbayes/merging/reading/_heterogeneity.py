@@ -126,7 +126,7 @@ class Chance:
         return np.asarray(np.where(np.asarray(self.error) > 0.0, np.maximum(further, known), known))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Heterogeneity:
     """How far the sites' versions of each slot differ, relative to chance; NaN if fewer than two sites support a slot.
 

@@ -33,7 +33,7 @@ FEW = 4
 MOST_EXCLUDED = 8
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Influence:
     """Each site's influence on a merge, and how far it disagrees with all others.
 

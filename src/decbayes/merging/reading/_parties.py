@@ -82,7 +82,7 @@ class Party:
         return part and self.clear >= nearly(whole.clear, len(whole.sites))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Parties:
     """The groups of sites that a merge depends on.
 

@@ -163,7 +163,7 @@ class Standing:
         return ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RobustMerge:
     """A robust merge.
 

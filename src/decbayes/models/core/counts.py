@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
-from decbayes.base.arguments import real_array
+from decbayes.base.arguments import names_of, real_array
 from decbayes.base.workers import gathered, split_among_threads, thread_count
 from decbayes.errors import InvalidData, InvalidStructure
 from decbayes.inputs.chunks import each_chunk, is_chunked
@@ -24,10 +24,8 @@ def words_in_order(vocabulary: Vocabulary) -> tuple[str, ...]:
     """The words in column order, from a list, from {word: column} (scikit-learn's `CountVectorizer`, not in that order)
     or from {column: word} (gensim's `Dictionary`).
     """
-    if isinstance(vocabulary, str):
-        raise InvalidStructure("The vocabulary must be a list of words, not one string.")
     if not isinstance(vocabulary, Mapping):
-        return tuple(map(str, vocabulary))
+        return tuple(map(str, names_of(vocabulary=vocabulary)))
     by_column = dict(map(column_and_word, vocabulary.items()))
     if sorted(by_column) != list(range(len(vocabulary))):
         raise InvalidStructure(f"The vocabulary's columns are not 0 to {len(vocabulary) - 1}, each of them once.")

@@ -48,7 +48,7 @@ class OfPoints(Model):
         self, data: Any, least: int, least_outcome: int, *, agreed: bool, persons: Persons = EACH
     ) -> tuple[Self, Any, list[str]]:
         """Replace rare values by the most common one; refuse rare values in data that are in files."""
-        points, remarks = without_rare_values(data, self.column, least, persons)
+        points, remarks = without_rare_values(self.opened(data), self.column, least, persons)
         return self, points, remarks
 
     def _of(self, dimension: int) -> Self:

@@ -140,7 +140,7 @@ def to_predict(model: Model, data: Any, *, seed: int = 0) -> tuple[Any, Any]:
     """(given, to predict) for `log_predictive`: whole observations, or two halves of each."""
     if not model.in_parts:
         return data, None
-    return hold_out(data, share=PREDICTED, rng=np.random.default_rng(seed))
+    return hold_out(model.opened(data), share=PREDICTED, rng=np.random.default_rng(seed))
 
 
 def rows_of(count: int, share: float) -> tuple[NDArray[np.intp], NDArray[np.intp]]:

@@ -233,7 +233,7 @@ class Model(Settings):
 
     def count(self, data: Any) -> int:
         """The number of observations."""
-        return count(data)
+        return count(self.opened(data))
 
     def restricted(self, data: Any, structure: Structure) -> Any:
         """The data over a structure with fewer columns; only vocabularies can grow."""
@@ -241,11 +241,11 @@ class Model(Settings):
 
     def taken(self, data: Any, rows: NDArray[np.intp]) -> Any:
         """Selected observations, in that order."""
-        return taken(data, rows)
+        return taken(self.opened(data), rows)
 
     def joined(self, shards: Sequence[Any]) -> Any:
         """Concatenate several shards."""
-        return joined(shards)
+        return joined([self.opened(shard) for shard in shards])
 
     def units_of_one(self, most: int) -> tuple[int, int]:
         """The fewest and the most units of one observation, if at most `most` are allowed."""

@@ -15,7 +15,7 @@ from decbayes.families import Array
 Mask = NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Persons:
     """The person behind each observation. Without numbers, each observation is a separate person.
 

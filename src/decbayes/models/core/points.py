@@ -64,11 +64,7 @@ def as_points(data: Any, dimension: int, *, unseen: bool = False, columns: Seque
 
     With `unseen`, NaN marks components that were not observed. A frame gives the `columns` with these names, in order.
     """
-    if columns and not isinstance(data, np.ndarray):
-        from decbayes.columns.frames import by_name  # topics do without
-
-        data = by_name(data, columns)
-    points = as_numbers(data)
+    points = as_numbers(named_points(data, columns))
     if points.ndim == 1 and (dimension == 1 or not points.size):
         points = points.reshape(-1, dimension)
     if points.ndim != 2 or points.shape[1] != dimension:
@@ -87,6 +83,15 @@ def as_points(data: Any, dimension: int, *, unseen: bool = False, columns: Seque
             f"first number {wrong[0]}. Leave them out or fill them in."
         )
     return points
+
+
+def named_points(data: Any, columns: Sequence[str]) -> Any:
+    """A frame's columns with these names, in order; other data as they are."""
+    if not columns or isinstance(data, np.ndarray):
+        return data
+    from decbayes.columns.frames import by_name  # topics do without
+
+    return by_name(data, columns)
 
 
 def unusable(points: Array, unseen: bool) -> NDArray[np.intp]:

@@ -18,7 +18,7 @@ from decbayes.models.core.dimensions import OfPoints
 from decbayes.models.core.model import Columns as Names
 from decbayes.models.core.model import ignore, split_names
 from decbayes.models.core.persons import EACH, Persons
-from decbayes.models.core.points import as_points, of_own_posterior
+from decbayes.models.core.points import as_points, named_points, of_own_posterior
 from decbayes.models.core.settings import agreed_fields, is_ours
 from decbayes.models.likelihoods.discrete import Categories, Counted, YesOrNo
 from decbayes.models.likelihoods.emissions import Emissions, Part
@@ -89,6 +89,10 @@ class Mixture(Clusters, OfPoints):  # in this order: `Clusters` has an `ascent` 
     def emissions(self) -> Emissions:
         places, labels = tuple(range(self.known_dimension())), tuple(self.columns)
         return Emissions((Part("components", self.likelihood, self.component_prior(), places, labels),))
+
+    def opened(self, data: Any) -> Any:
+        """Points, read from a file if a path is given; of a frame, the columns that are called like the model's."""
+        return named_points(super().opened(data), self.columns)
 
     def points(self, data: Any, *, unseen: bool = False) -> Array:
         emissions = self.emissions

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from decbayes.base.arguments import columns_listed, some
 from decbayes.columns import Categorical, Column, columns_of
-from decbayes.columns.frames import is_frame, names_in, rows_in, warn
+from decbayes.columns.frames import is_frame, names_in, rows_in
 from decbayes.columns.sums import columns_among
-from decbayes.errors import InvalidData, InvalidStructure
+from decbayes.errors import InvalidData, InvalidStructure, warn
 from decbayes.families import Array
 from decbayes.inputs.mixed_tables import read_frame
 from decbayes.inputs.tables import Report

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from decbayes.base.workers import gathered
 from decbayes.columns.cells import is_missing
-from decbayes.columns.frames import is_frame, names_in, pooled, values_in, warn
-from decbayes.errors import InvalidData
+from decbayes.columns.frames import is_frame, names_in, pooled, values_in
+from decbayes.errors import InvalidData, warn
 from decbayes.families import Array, Transitions, Weights
 from decbayes.inputs.chunks import each_chunk
 from decbayes.inputs.mixed_tables import Frame, read_frame

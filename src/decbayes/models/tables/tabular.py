@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from decbayes.base.arguments import Above, check_positive
 from decbayes.columns import KINDS, Column, Poisson, columns_of, declared, plain
-from decbayes.columns.frames import Columns, coded, is_frame, known, pooled, unagreed_in, warn
+from decbayes.columns.frames import Columns, coded, is_frame, known, pooled, unagreed_in
 from decbayes.columns.sums import columns_among
-from decbayes.errors import InvalidData, InvalidStructure
+from decbayes.errors import InvalidData, InvalidStructure, warn
 from decbayes.families import Array
 from decbayes.inputs.mixed_tables import read_frame
 from decbayes.inputs.tables import Report

@@ -25,8 +25,8 @@ from scipy.special import logsumexp
 
 from decbayes.columns import Gaussian, plain
 from decbayes.columns.frames import known as known_columns
-from decbayes.columns.frames import names_in, rows_in, values_in, warn
-from decbayes.errors import InvalidStructure
+from decbayes.columns.frames import names_in, rows_in, values_in
+from decbayes.errors import InvalidStructure, warn
 from decbayes.families import Array
 from decbayes.inputs.mixed_tables import read_frame
 from decbayes.inputs.tables import Report

@@ -24,9 +24,8 @@ from decbayes.columns.frames import (
     rows_in,
     unagreed_in,
     values_in,
-    warn,
 )
-from decbayes.errors import InvalidData, InvalidStructure
+from decbayes.errors import InvalidData, InvalidStructure, warn
 from decbayes.families import Array
 from decbayes.inputs.mixed_tables import read_frame
 from decbayes.inputs.tables import Report, RowsLeftOut

@@ -1,0 +1,66 @@
+"""What public functions return can be copied, sent to other processes and compared; warnings name the user's line."""
+
+import copy
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+
+import decbayes as db
+from decbayes.errors import MergeWarning
+from decbayes.views import Findings
+
+
+@pytest.fixture(scope="module")
+def posteriors():
+    """The sites share one cluster of two, so a merge in two slots should be checked."""
+    rng = np.random.default_rng(0)
+    model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
+    return [model.fit(np.repeat([[0.0], [far]], 30, axis=0), rng=rng).posterior for far in (9.0, 10.0, -20.0)]
+
+
+@pytest.fixture(scope="module")
+def alignment(posteriors):
+    return db.align(posteriors)
+
+
+def results(posteriors, alignment):
+    yield alignment
+    yield db.merging.tree(posteriors)
+    yield db.merging.robust_merge(posteriors)
+    yield db.merging.influence(alignment)
+    yield db.merging.parties(alignment)
+    yield next(iter(db.checking.heterogeneity(alignment).values()))
+    yield Findings.by_name(alignment, ["a", "b", "c"])
+    yield db.disclosure.Persons.of(["a", "b"])
+
+
+def test_results_can_be_compared_copied_and_pickled(posteriors, alignment):
+    for result in results(posteriors, alignment):
+        for again in (pickle.loads(pickle.dumps(result)), copy.deepcopy(result), copy.copy(result)):
+            assert type(again) is type(result)
+            assert (again == result) in (True, False)
+        assert result in {result}
+
+
+def test_an_alignment_from_another_process_is_the_same(alignment):
+    again = pickle.loads(pickle.dumps(alignment))
+    assert again.merged() == alignment.merged()
+    assert str(again) == str(alignment)
+    with pytest.raises(TypeError):
+        again.divisions[alignment.structure.symmetry[0]] = None
+
+
+# As merge_sklearn, estimators and others call it, from within decbayes.
+INSIDE = {"__name__": "decbayes.sklearn._somewhere", "merge": db.merge}
+exec("def through_a_wrapper(posteriors): return merge(posteriors)", INSIDE)
+
+
+@pytest.mark.parametrize("merge", [db.merge, INSIDE["through_a_wrapper"]])
+def test_warnings_of_merges_point_at_the_users_line(posteriors, merge):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        merge(posteriors)
+    files = {warning.filename for warning in caught if warning.category is MergeWarning}
+    assert files == {__file__}
