@@ -511,7 +511,9 @@ def test_labels_change_no_bit(sites):
         if not family.over_components:
             one, two = (sorted(map(tuple, each.posterior.natural[name])) for each in (merged, others))
             assert one == two
-    assert others.sites == merged.sites
+    # Sums of rows elsewhere in memory may round otherwise.
+    one, two = ([replace(site, of_all=round(site.of_all, 12)) for site in each.sites] for each in (merged, others))
+    assert one == two
 
 
 def relabelled(posterior):
