@@ -1,5 +1,7 @@
 """Every command, given a file that is missing, empty, a folder or of another kind: one line, and nothing is quoted."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from groups import gaussian_charter, identities
@@ -143,3 +145,16 @@ def check(run, folder, line, message, name):
     assert SECRET not in errors
     assert "Traceback" not in errors
     assert not [*folder.glob("out*")], line
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be", "utf-32"])
+@pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.jsonl"])
+def test_a_text_in_utf_16_without_its_mark_is_to_be_saved_as_utf_8(name, encoding, run):
+    lines = {"a.txt": "sea tide", "a.csv": "text", "a.jsonl": '{"text": "sea tide"}'}
+    Path(name).write_bytes("\n".join([lines[name], *["sea mast"] * 30]).encode(encoding))
+    status, _, said = run(f"fit topics {name} --topics 2 -o p.posterior")
+    assert status == 1
+    assert "probably UTF-16 or UTF-32; save it as UTF-8" in said
+    assert len(said.splitlines()) == 1
+    if name == "a.csv":
+        assert "save it as UTF-8" in run("fit mixture a.csv --components 2 -o p.posterior")[2]

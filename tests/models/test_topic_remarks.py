@@ -235,6 +235,20 @@ def test_one_giant_document_is_named_by_its_share_however_few_documents_there_ar
     assert not model(3).fit(csr_array(usual), rng=rng).posterior.remarks, "thirteen documents per topic, none longer"
 
 
+@pytest.mark.parametrize("settings", [{"topics": "auto"}, {"topic_prior": "learn"}, {"document_prior": "learn"}])
+def test_a_giant_document_is_named_whatever_the_fit_finds_by_itself(settings, rng):
+    counts = np.vstack(
+        [planted(rng, range(3), 40, 40).toarray(), rng.multinomial(15_000, np.full((1, WORDS), 1 / WORDS))]
+    )
+    fitted = replace(model(3), **settings).fit(csr_array(counts), rng=rng).posterior
+    assert "One document has 90% of all words." in [remark.rests_on for remark in fitted.remarks]
+
+
+def test_one_topic_begins_with_words_of_all_documents_which_says_nothing(rng):
+    counts = csr_array(rng.multinomial(60, np.arange(WORDS) / np.arange(WORDS).sum(), 50))
+    assert model(1).fit(counts, rng=rng).posterior.remarks == ()
+
+
 def test_too_many_topics_for_the_documents_are_said_to_be_too_many(rng):
     few = planted(rng, range(3), 15, 40, mixing=0.3)
     said = [remark.what for remark in model(16).fit(few, rng=rng).posterior.remarks]

@@ -9,6 +9,7 @@ from scipy.sparse import csr_array
 
 import decbayes as db
 from decbayes import models
+from decbayes.base.digits import digits
 from decbayes.models.core.registry import SHIPPED
 from decbayes.posterior import MEAN_FIELD
 from decbayes.reporting.paper_tables import paper_table
@@ -17,7 +18,7 @@ from decbayes.views import Findings
 from decbayes.views._effect_sentences import Effects
 from decbayes.views.answers import answer
 from decbayes.views.participants import About, Participant
-from decbayes.views.values import Estimate, Interval, interval_text
+from decbayes.views.values import Estimate, Interval, interval_text, number
 
 SITES = ("north", "south")
 JARGON = re.compile(
@@ -261,3 +262,12 @@ def test_the_pool_of_rare_categories_is_not_stated_as_an_effect():
     assert told.startswith("The odds of ill are 1.40 times as high")
     assert "with sex = m as with f" in told
     assert "other" not in told
+
+
+@pytest.mark.parametrize(
+    ("value", "count", "text"),
+    [(999.6, 3, "1,000"), (99.7, 2, "100"), (12_345.6, 4, "12,346"), (0.01234, 2, "0.012"), (-1_234.0, 3, "-1,234")],
+)
+def test_large_numbers_are_not_written_as_powers_of_ten(value, count, text):
+    assert digits(value, count) == text
+    assert number(999.6) == "1,000"

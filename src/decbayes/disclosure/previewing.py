@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from decbayes.base.digits import digits
 from decbayes.disclosure._exposure import Exposure, exposure
 from decbayes.disclosure.guarding import least_persons, of_number, persons_in
 from decbayes.disclosure.ledger import Ledger
@@ -280,7 +281,7 @@ def about_persons(exposed: Exposure) -> Iterator[Statement]:
         yield Statement("membership", text, "look" if exposed.membership > TELLS_MEMBERS else "fine")
     if len(exposed.deviations):
         count = int((exposed.deviations > STANDS_OUT).sum())
-        text = f"without one of them the result moves by up to {exposed.deviations[0]:.2g} posterior deviations"
+        text = f"without one of them the result moves by up to {digits(exposed.deviations[0], 2)} posterior deviations"
         text += f"; {count} of {len(exposed.deviations)} tried move it by more than {STANDS_OUT:g}" if count else ""
         yield Statement("single persons", text, "look" if count else "fine")
 

@@ -58,6 +58,10 @@ Report = Callable[[str], None]
 """Called with what a user should know about a reading, such as how many words were left out."""
 
 
+class WideText(InvalidData):
+    """A file has zero bytes, as texts in UTF-16 without its mark have."""
+
+
 class RowsLeftOut(str):
     """A report of rows that were left out: a sentence, their number and the reason."""
 
@@ -372,4 +376,9 @@ def marked(path: Path, encoding: str) -> str:
         return encoding
     opener: Callable[..., Any] = OPENERS.get(path.suffix.lower(), open)
     with opener(path, "rb") as file:
-        return "utf-16" if file.read(2) in (BOM_UTF16_LE, BOM_UTF16_BE) else "utf-8-sig"
+        begin = file.read(64)
+    if begin[:2] in (BOM_UTF16_LE, BOM_UTF16_BE) and begin[2:4] != b"\0\0":
+        return "utf-16"
+    if b"\0" in begin:
+        raise WideText("not UTF-8 text, but probably UTF-16 or UTF-32; save it as UTF-8")
+    return "utf-8-sig"

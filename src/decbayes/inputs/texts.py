@@ -15,8 +15,8 @@ from decbayes.base.extras import require
 from decbayes.base.writing import scratch_folder
 from decbayes.errors import InvalidData
 from decbayes.inputs._bounds import check_parquet
+from decbayes.inputs.tables import WideText, ending, opened, places, reading
 from decbayes.inputs.tables import csv_rows as table_rows
-from decbayes.inputs.tables import ending, opened, places, reading
 
 STANDARD_INPUT = Path("/dev/stdin")  # by this name on any system; "-" on a command line
 STANDARD = "standard input"
@@ -132,11 +132,14 @@ class Texts:
                 f"{path}: texts are in .{', .'.join(FORMATS)} files. --format sets the format of other files."
             )
         with reading(path, "text" if kind in ("txt", "jsonl", "ndjson") else f".{kind}"):
-            if whole and kind == "txt":
-                with opened(path, self.encoding, "surrogateescape") as file:
-                    yield "", file.read(), ""
-            else:
-                yield from READERS[kind](self, path)
+            try:
+                if whole and kind == "txt":
+                    with opened(path, self.encoding, "surrogateescape") as file:
+                        yield "", file.read(), ""
+                else:
+                    yield from READERS[kind](self, path)
+            except WideText as error:
+                yield "", "", str(error)
 
 
 def lines(source: Texts, path: Path) -> Iterator[tuple[str, str, str]]:

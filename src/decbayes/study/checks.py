@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from decbayes.base.digits import digits
 from decbayes.columns import OTHER, Column, YesNo
 from decbayes.columns.frames import coded
 from decbayes.disclosure.preparing import MADE_UP, prepared
@@ -98,8 +99,8 @@ def about_column(name: str, column: Column, values: Array, unit: str) -> Iterato
         no, yes = answers(column)
         text = f"{column.kind}: {int(known.sum()):,} {yes}, {int((known == 0).sum()):,} {no}"
     else:
-        low, middle, high = np.quantile(known, [0.05, 0.5, 0.95])
-        text = f"{column.kind}: median {middle:.4g}, 90 % of values from {low:.4g} to {high:.4g} {unit}".rstrip()
+        low, middle, high = (digits(value, 4) for value in np.quantile(known, [0.05, 0.5, 0.95]).tolist())
+        text = f"{column.kind}: median {middle}, 90 % of values from {low} to {high} {unit}".rstrip()
     one_value = len(np.unique(known)) == 1
     doubtful = missing > MUCH_MISSING * len(values) or one_value
     yield Statement(
@@ -186,7 +187,7 @@ def apart(first: Array, second: Array) -> bool:
 
 def about_spread(model: Model, data: Any, targets: Array) -> Iterator[Statement]:
     """Whether counts vary more than a Poisson regression allows."""
-    text = f"counts from {targets.min():g} to {targets.max():g}, mean {targets.mean():.3g}"
+    text = f"counts from {targets.min():,.0f} to {targets.max():,.0f}, mean {digits(targets.mean(), 3)}"
     predict = getattr(model, "predict", None)
     if predict is None or type(model).__name__ != "PoissonRegression":
         yield Statement("outcome", text)

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from decbayes.base.digits import digits
 from decbayes.columns import OTHER
 from decbayes.families import dense
 from decbayes.merging import Alignment
@@ -124,7 +125,7 @@ class CoefficientView(View):
             where = names[site] if names else f"site {site}"
             yield Remark(
                 UNITS,
-                f"{where} seems to have {column} in another unit (values about {digits(times)} times as large).",
+                f"{where} seems to have {column} in another unit (values about {digits(times, 2)} times as large).",
                 "Compare the numbers. Convert them, or leave this file out: one such site decides the merged value.",
                 sites=(site,),
             )
@@ -230,7 +231,7 @@ class CoefficientView(View):
         advice = "Take one round first: decbayes refine." if rough else "One round would bring it closer."
         within = max(TIMES_EXPECTED * largest, AT_LEAST)
         rows = "the rows that count" if some else "all rows"
-        where = f"{within:.2g} posterior standard deviations of one fit of {rows} (furthest: {term})"
+        where = f"{digits(within, 2)} posterior standard deviations of one fit of {rows} (furthest: {term})"
         yield Remark(
             ONE_BROADCAST,
             f"After one broadcast, coefficients are probably within {where}.",
@@ -287,10 +288,6 @@ class SurvivalView(CoefficientView):
         }
         texts = [f"{name} {value_text(value)}" for name, value in values.items()]
         return f"at {', '.join(texts)}" if texts else "overall"
-
-
-def digits(times: float) -> str:
-    return f"{times:.2g}" if times < 100.0 else f"{times:,.0f}"
 
 
 def has_robust_errors(posterior: Posterior) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from decbayes.base.digits import digits
 from decbayes.families import Array
 
 Row = Mapping[str, Any]
@@ -161,8 +162,7 @@ def number(value: float) -> str:
     """A number for people: few digits, thousands separators, a true minus sign."""
     if not np.isfinite(value):
         return "–" if np.isnan(value) else "no limit"
-    text = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
-    return text.replace("-", "−")
+    return digits(value, 3).replace("-", "−")
 
 
 def range_text(value: Interval, write: Callable[[float], str] = number) -> str:
@@ -199,7 +199,7 @@ def column_value(value: Interval | Shares, unit: str = "") -> tuple[str, str]:
 
 
 def four_digits(value: float) -> str:
-    return f"{value:.4g}"
+    return digits(value, 4)
 
 
 def count_of(count: float, thing: str) -> str:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
 from decbayes.base.arguments import Above, check_level, check_positive
+from decbayes.base.digits import digits
 from decbayes.columns import Column
 from decbayes.families import Array, GaussianGamma, MeanAndPrecision
 from decbayes.families.matrices import flat, folded, mirrored, upper_products
@@ -211,7 +212,7 @@ class RegressionMixture(Tabled, Clusters):
         noise = self.likelihood.scale / np.sqrt(self.outcome.family.expected(posterior.natural[FACTOR]).precision)
         texts: list[list[str]] = [[] for _ in noise]
         for row in self.lines(posterior):
-            texts[row["component"]].append(f"{row['term']} {row['mean']:.3g}")
+            texts[row["component"]].append(f"{row['term']} {digits(row['mean'], 3)}")
         return {"noise": noise, "coefficients": [", ".join(terms) for terms in texts]}
 
     def draw(

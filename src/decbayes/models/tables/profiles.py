@@ -7,6 +7,7 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from decbayes.base.arguments import check_level
+from decbayes.base.digits import digits
 from decbayes.columns import Column, decoded
 from decbayes.columns.frames import Columns
 from decbayes.families import Array, dense
@@ -105,7 +106,7 @@ def standing_out(
 
 
 def entry_text(column: Column, entry: tuple[str, str], value: Array) -> str:
-    shown = f"{value:.0%}" if column.shown_as_share else f"{column.shown(value):.3g}"
+    shown = f"{value:.0%}" if column.shown_as_share else digits(float(column.shown(value)), 3)
     return " ".join([*filter(None, entry), shown])
 
 

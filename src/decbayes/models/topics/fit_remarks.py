@@ -73,7 +73,7 @@ def function_words(posterior: Posterior, even: NDArray[np.int64]) -> tuple[Remar
     quality = Quality(posterior, BEGINNING)
     topics = quality.columns[quality.used]
     number = int((np.isin(topics, even).sum(axis=1) >= AMONG).sum())
-    if not number or ONE_IN * number < len(topics):
+    if not number or ONE_IN * number < len(topics) or len(topics) < 2:
         return ()
     what = f"{number} of {len(topics)} topics {'begins' if number == 1 else 'begin'} with words of all documents"
     return (Remark(FUNCTION_WORDS, f"{what}, such as function words.", LEAVE_OUT, "", "note"),)

@@ -18,7 +18,7 @@ from decbayes.models.core.component_search import ComponentSearch, check_number,
 from decbayes.models.core.counts import Counts, as_counts, words_in_order
 from decbayes.models.core.information import Tally
 from decbayes.models.core.points import check_fit, of_own_posterior
-from decbayes.models.core.settings import LOCAL, Method, Number
+from decbayes.models.core.settings import LOCAL, Method, Number, number_of
 from decbayes.models.topics._fitting import (
     ENOUGH,
     NEGLIGIBLE,
@@ -222,9 +222,8 @@ class LatentDirichletAllocation(HidingRareWords):
             from decbayes.models.topics._topic_moves import TopicMoves  # few fits need it
 
             moves = TopicMoves(self, site.counts.loaded(), site.before, generator(random))
-            return fit_of(
-                ComponentSearch(moves, self.ascent, progress).run(), partial(self._of_any_number, site.counts)
-            )
+            found = ComponentSearch(moves, self.ascent, progress).run()
+            return self.doubted(fit_of(found, partial(self._of_any_number, site.counts)), site.counts, None)
         ascent, gpu = self._climbing(start), device_for(device)
         search = search_of(site, self._steps(), ascent, gpu, progress_within(progress, len(site.counts)))
         fit = fit_best(
@@ -236,13 +235,14 @@ class LatentDirichletAllocation(HidingRareWords):
             progress=progress,
             keep=search.keep,
         )
-        return fit if prior is not None or start is not None else self._doubted(fit, site.counts, gpu)
+        return fit if prior is not None or start is not None else self.doubted(fit, site.counts, gpu)
 
-    def _doubted(self, fit: Fit, counts: Counts, gpu: Any) -> Fit:
+    def doubted(self, fit: Fit, counts: Counts, gpu: Any = None) -> Fit:
         """Add remarks if texts are too short for the topics, or if a topic rests on few of them."""
         from decbayes.models.topics.fit_remarks import doubts
 
-        remarks = doubts(self, fit.posterior, counts, gpu)
+        model = self.sized(number_of(fit.posterior.structure)) if self.auto else self
+        remarks = doubts(model, fit.posterior, counts, gpu)
         return replace(fit, posterior=replace(fit.posterior, remarks=remarks)) if remarks else fit
 
     def fit_many(

@@ -99,7 +99,7 @@ def fit_learning(
         eta, (start_on_eta,) = learned, with_priors([fit.posterior], topic_prior=learned)
         following = fit_in_turn(replace(model, topic_prior=eta), counts, start=start_on_eta, **options)
         fit = Fit(following.posterior, (*fit.bound, *following.bound), following.converged)
-    return fit
+    return fit if start is not None else replace(model, topic_prior=eta).doubted(fit, counts)
 
 
 def fit_numbered_first(model: "LatentDirichletAllocation", data: Any, **options: Any) -> Fit:
@@ -109,7 +109,8 @@ def fit_numbered_first(model: "LatentDirichletAllocation", data: Any, **options:
     nothing = Posterior.of_prior(sized.structure).contribution
     start = Posterior(sized.structure, {**nothing, **first.posterior.contribution})
     learned = fit_in_turn(sized, data, start=start, **options)
-    return Fit(learned.posterior, (*first.bound, *learned.bound), learned.converged)
+    fit = Fit(learned.posterior, (*first.bound, *learned.bound), learned.converged)
+    return sized.doubted(fit, data)
 
 
 class PassesOnly:

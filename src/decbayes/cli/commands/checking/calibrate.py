@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from numpy.typing import NDArray
 from rich.table import Table
 
+from decbayes.base.digits import digits
 from decbayes.base.writing import write_whole
 from decbayes.calibration import Information
 from decbayes.calibration.intervals import by_response
@@ -216,7 +217,7 @@ def print_intervals(rows: Sequence[Mapping[str, Any]]) -> None:
     table = Table("factor", "component", "quantity", "entry", "mean", "deviation", "lower", "upper", box=None)
     for row in rows[:MOST_ROWS]:
         texts = [plain(str(row[name])) for name in ("factor", "component", "quantity", "entry")]
-        table.add_row(*texts, *(f"{row[name]:.4g}" for name in ("mean", "deviation", "lower", "upper")))
+        table.add_row(*texts, *(digits(row[name], 4) for name in ("mean", "deviation", "lower", "upper")))
     console().print(table)
     if len(rows) > MOST_ROWS:
         console().print(f"{len(rows) - MOST_ROWS:,} more rows: --json prints all.")

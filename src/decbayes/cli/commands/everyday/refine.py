@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 from cyclopts import Parameter
 
+from decbayes.base.digits import digits
 from decbayes.cli.commands.everyday._shared_folder import Joining, RoundToMake, Waiting, next_step
 from decbayes.cli.shared.common_options import (
     AS_THEY_ARE,
@@ -234,8 +235,8 @@ def print_round(output: Path, refined: Sent, before: Round, as_json: bool) -> No
         whose = "its" if before.missing == 1 else "their"
         messages().print(f"{plural(before.missing, 'site')} of the last round left: {whose} data no longer count.")
     messages().print(
-        f"{output}: round {refined.round} of {len(refined.sites)} sites; it moves the merge by {distance:.2g} standard "
-        "deviations per parameter"
+        f"{output}: round {refined.round} of {len(refined.sites)} sites; it moves the merge by {digits(distance, 2)} "
+        "standard deviations per parameter"
     )
     if as_json:
         print_json(round_values(output, refined.round, len(refined.sites), distance))

@@ -12,6 +12,7 @@ from cyclopts.types import NonNegativeInt, PositiveInt
 from cyclopts.validators import Number
 from rich.table import Table
 
+from decbayes.base.digits import digits
 from decbayes.base.extras import require_extra
 from decbayes.base.writing import write_whole
 from decbayes.cli.commands.network.charter import keys, rules_in_words
@@ -325,7 +326,7 @@ def result(
     size, note = size_and_note(merged, shared.agreement)
     save(merged.posterior, file, note=note)
     moved = shift(results[chosen - 2].posterior, merged.posterior) if chosen > 1 else None
-    movement = "" if moved is None else f"; it moved the merge by {moved:.2g} standard deviations per parameter"
+    movement = "" if moved is None else f"; it moved the merge by {digits(moved, 2)} standard deviations per parameter"
     rows = "" if size["rows"] is None else f", {plural(size['rows'], 'row')}"
     messages().print(f"{file}: round {chosen}, {plural(merged.members, 'member')}{rows}{movement}")
     if (scores := merged.share.held_back) is not None:

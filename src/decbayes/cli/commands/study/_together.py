@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from decbayes.base.digits import digits
 from decbayes.cli.commands.study._where import ANY_STUDY, Where, print_problems, print_turn, write_pages
 from decbayes.cli.shared.running import WrongArgument, with_example
 from decbayes.cli.shared.standard_streams import json_option, print_json
@@ -152,7 +153,7 @@ def about_rounds(study: Study, number: int, counted: dict[str, Released]) -> lis
         ]
     before = Round.of({name: study.sites[name].released[number - 1].sent for name in counted})
     distance = shift(before.merged, merged)
-    moved_by = f"Round {number} moved the merge by {distance:.2g} standard deviations per parameter"
+    moved_by = f"Round {number} moved the merge by {digits(distance, 2)} standard deviations per parameter"
     if distance < CONVERGED:
         return [f"{moved_by}: further rounds would change hardly anything."]
     return [f"{moved_by}. If that matters, take another round: `decbayes study round` at each site."]
