@@ -98,3 +98,38 @@ def test_what_nobody_else_knows_is_not_called_a_disagreement():
     alone = db.merging.Standing(counts=0.0, against=0.5, alone=0.5, agrees=0.5)
     assert alone.reason() == f"{WORDS_FOR_ALONE} 50% of what it reports, and is left out"
     assert db.merging.Standing(counts=0.0, against=0.5, alone=0.2, agrees=0.5).reason().startswith("disagrees clearly")
+
+
+def test_a_site_that_divides_the_same_data_more_finely_is_not_the_only_one_to_have_found_anything():
+    rng, halves = np.random.default_rng(26), np.where(np.arange(40) < 13, -0.9, 0.5)[:, None]
+    one, two = db.GaussianMixture(1, 1), db.GaussianMixture(2, 1)
+    others = [one.fit(rng.normal(size=(40, 1)), rng=rng).posterior for _ in range(4)]
+    shard = halves + np.where(halves < 0.0, 0.5, 0.9) * rng.normal(size=(40, 1))
+    merged = robust_merge([*others, two.fit(shard, rng=rng).posterior])
+    assert merged.sites[4].alone > 0.5
+    assert merged.sites[4].alike
+    assert (flagged(merged), merged.reasons()) == ([], {})
+    (said,) = [remark for remark in merged.remarks() if remark.kind == "few sites"]
+    assert (said.severity, "made them up" in said.what, "As a whole" in said.advice) == ("note", False, True)
+    merged = robust_merge([*others, two.fit(9.0 + shard, rng=rng).posterior])
+    assert not merged.sites[4].alike
+    assert flagged(merged) == [4]
+
+
+@pytest.mark.parametrize("faulty", [False, True])
+def test_a_fit_that_divides_the_same_data_in_another_way_is_to_be_fitted_again(faulty):
+    """A square of four clusters: five sites cut it into left and right, one into top and bottom, or it is shifted."""
+    rng, square = np.random.default_rng(0), 3.0 * np.array([[-1, -1], [-1, 1], [1, -1], [1, 1]]).repeat(30, axis=0)
+    model, posteriors = db.GaussianMixture(2, 2, covariance="diagonal"), []
+    for site in range(6):
+        points = square + rng.normal(size=square.shape) + float(site == 5 and faulty) * np.array([4.0, 0.0])
+        start = model.fit(points * ([0.1, 1.0] if site == 5 and not faulty else [1.0, 0.1]), rng=rng).posterior
+        posteriors.append(model.fit(points, rng=rng, start=start).posterior)
+    merged = robust_merge(posteriors)
+    assert (flagged(merged), 5 in merged.merged, merged.sites[5].alike) == ([5], False, not faulty)
+    assert ("data like the others'" in merged.reasons()[5]) == (not faulty)
+    (said,) = [remark for remark in db.merging.remarks(db.align(posteriors)) if remark.kind == "site disagrees"]
+    assert said.sites == (5,)
+    assert ("clearly disagrees" in said.what, "units" in said.advice, "more restarts" in said.advice) == (
+        (True, True, False) if faulty else (False, True, True)
+    )

@@ -207,7 +207,7 @@ def test_what_one_of_unlike_sites_alone_has_found_is_kept_and_named(rng):
     assert not merged.sites[9].is_out
     assert np.flatnonzero(merged.weights[9]).size == 3
     assert (merged.weights[9][[slot, *np.flatnonzero(merged.weights[9])]] > 0.99).all()
-    (said,) = [remark for remark in merged.remarks() if remark.kind == "few sites"]
+    (said,) = [remark for remark in merged.warnings() if remark.kind == "few sites"]
     assert f"slot {slot}: site 9" in said.what
     share = merged.posterior.mean("weights")[slot].item()
     assert share == pytest.approx((1 + 1.25) / (10 * 60 + 1.25 + len(found)), rel=0.02)  # the prior is one of each

@@ -15,7 +15,7 @@ from decbayes.merging.base.copies import repeated_data
 from decbayes.merging.base.recentring import compared as as_compared
 from decbayes.merging.remarking import are_budgets, separate, site_names, subjects_of, unlike_texts
 from decbayes.posterior import Posterior
-from decbayes.remarks import COUNTED_TWICE, DISSENT, Remark, about_sites, warnings_in, with_shares
+from decbayes.remarks import COUNTED_TWICE, DISSENT, FIT_AGAIN, Remark, about_sites, warnings_in, with_shares
 
 if TYPE_CHECKING:
     from decbayes.merging.robust import Standing
@@ -184,20 +184,25 @@ def dissent(alignment: Alignment, names: Sequence[str]) -> Iterator[Remark]:
         named.update(site for remark in remarks for site in remark.sites)
     standings = standings_in(alignment)
     yield from near_copies(alignment, standings, names)
-    apart = [
-        site
+    apart = {
+        site: standing
         for site, standing in enumerate(standings)
         if standing.disagrees and not standing.only_alone and site not in named
-    ]
-    if apart:
-        which = [(names[site], standings[site].apart) for site in apart]
-        yield Remark(
-            DISSENT,
-            f"{with_shares(which, 'its evidence')} clearly disagree{'' if len(which) > 1 else 's'} with most sites.",
-            "Check units, columns and coding there. Merge with robust=True (`--robust`) to leave "
-            f"{'them' if len(which) > 1 else 'it'} out.",
-            sites=(*apart,),
-        )
+    }
+    for alike in (False, True):
+        which = [site for site, standing in apart.items() if standing.alike == alike]
+        if which:
+            shares = with_shares([(names[site], apart[site].apart) for site in which], "its evidence")
+            many = len(which) > 1
+            fault = f"clearly disagree{'' if many else 's'} with most sites"
+            other_way = f"divide{'' if many else 's'} data like the others' into other components"
+            out = f"Merge with robust=True (`--robust`) to leave {'them' if many else 'it'} out."
+            yield Remark(
+                DISSENT,
+                f"{shares} {other_way if alike else fault}.",
+                f"{FIT_AGAIN if alike else 'Check units, columns and coding there.'} {out}",
+                sites=(*which,),
+            )
 
 
 def near_copies(alignment: Alignment, standings: "Sequence[Standing]", names: Sequence[str]) -> Iterator[Remark]:

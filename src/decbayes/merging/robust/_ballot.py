@@ -104,6 +104,12 @@ class Ballot:
         """The posteriors as they are compared: sites do not disagree by other noise, or in terms that vary."""
         return compared(self.posteriors)
 
+    @property
+    def alike(self) -> Sites:
+        """Sites whose data as a whole agree with those of most others, however their fits have divided them."""
+        free = [group.alike for group in self.groups if group.coupled is not None] if self.judging else []
+        return np.all(free, axis=0) if free else np.zeros(len(self.posteriors), dtype=np.bool_)
+
     def decided(self) -> "Outcome":
         """Which sites count, and for how much. Strangers are left out if they take slots from others or add slots."""
         everybody = self.everybody()

@@ -32,7 +32,7 @@ from decbayes.merging.robust._copies import exact_copies, first_of, near_copies
 from decbayes.merging.robust._slots import tolerated_faults
 from decbayes.merging.robust.votes import AVERAGE, KNOWN
 from decbayes.posterior import Posterior
-from decbayes.remarks import Later, Remark, listed, sites_first, warnings_in, without_advice_to_refine
+from decbayes.remarks import FIT_AGAIN, Later, Remark, listed, sites_first, warnings_in, without_advice_to_refine
 
 # A site is flagged if no other site confirms more than this share of its evidence.
 ALONE = 0.5
@@ -44,6 +44,10 @@ ASK = (
 )
 AGREED = "If its units are wrong, the agreed scales may be, too: agree on columns without it, and fit again."
 RESTART = "If nothing is wrong with its data, fit it again with more restarts."
+DIVIDED = (
+    "As a whole their data are like the others', so their fits have probably divided the same data in another way: fit "
+    "with more restarts, or fewer components."
+)
 COPIED = "Ask whether both are fits of the same data, and merge only one of them."
 LESS = "Compare that part of its data with the others'."
 LARGE = "If you trust these data, merge without `robust`: then all of them count."
@@ -91,6 +95,8 @@ class Standing:
         alone: the share that no other site confirms.
         agrees: the share that would count if the site had no more evidence than others.
         of_all: its share of the evidence of all sites.
+        alike: whether its data as a whole agree with those of most others. If its components do not, its fit has
+            divided the same data in another way.
         copy_of: the site that it repeats, or None.
         left_out: whether it was left out because it shares nothing with the other sites.
 
@@ -104,13 +110,14 @@ class Standing:
     alone: float = 0.0
     agrees: float = 1.0
     of_all: float = 0.0
+    alike: bool = False
     copy_of: int | None = None
     left_out: bool = False
 
     @property
     def flagged(self) -> bool:
         """Whether somebody should check this site."""
-        return self.copy_of is not None or self.disagrees or self.alone > ALONE
+        return self.copy_of is not None or self.disagrees or (self.alone > ALONE and not self.alike)
 
     @property
     def large(self) -> bool:
@@ -141,6 +148,8 @@ class Standing:
         """Why the site counts for less or should be checked, in a few words; empty if neither."""
         if self.copy_of is not None:
             return f"repeats {names[self.copy_of] if names else f'site {self.copy_of}'} and is not counted again"
+        if self.alike and self.is_out:
+            return "divides data like the others' into other components and is left out"
         if self.left_out:
             return "was left out: most of what it found is unknown to most sites"
         if self.is_out and self.agrees > 0.0 and self.alone >= self.against:
@@ -154,7 +163,7 @@ class Standing:
         if self.disagrees:
             rest = "agrees and counts" if self.counts > self.against else "is left out"
             return f"is the only one to have found {self.against:.0%} of what it reports; the rest {rest}"
-        if self.alone > ALONE:
+        if self.alone > ALONE and not self.alike:
             return f"is the only one to have found {self.alone:.0%} of what it reports"
         if self.large:
             return f"has more evidence than most sites and counts for {self.counts:.0%} of it"
@@ -267,7 +276,8 @@ class RobustMerge:
             if standing.large:
                 continue
             if standing.flagged:
-                ask = self._ask if standing.copy_of is None else COPIED
+                again = FIT_AGAIN if standing.alike else self._ask
+                ask = again if standing.copy_of is None else COPIED
                 yield Remark("site hardly counts", what, ask, sites=(site,))
             else:
                 yield Remark("site counts less", what, LESS, severity="note", sites=(site,))
@@ -280,14 +290,20 @@ class RobustMerge:
         return " ".join(text for text, holds in texts.items() if holds)
 
     def _of_slots(self, sites: Sequence[str]) -> Iterator[Remark]:
-        thin = [f"slot {slot}: {listed([sites[site] for site in few])}" for slot, few in self.thin_slots().items()]
-        if thin:
-            yield Remark(
-                "few sites",
-                f"Some slots rest on few sites, which could have made them up: {listed(thin, '; ')}.",
-                "Ask these sites whether their data show it: no other site confirms it.",
-                f"{self.tolerated} of {len(sites)} sites or fewer; a robust merge withstands that many.",
-            )
+        by_likeness: dict[bool, list[str]] = {False: [], True: []}
+        for slot, few in self.thin_slots().items():
+            alike = all(self.sites[site].alike for site in few)
+            by_likeness[alike].append(f"slot {slot}: {listed([sites[site] for site in few])}")
+        for alike, thin in by_likeness.items():
+            if thin:
+                yield Remark(
+                    "few sites",
+                    f"Some slots rest on few sites{'' if alike else ', which could have made them up'}: "
+                    f"{listed(thin, '; ')}.",
+                    DIVIDED if alike else "Ask these sites whether their data show it: no other site confirms it.",
+                    f"{self.tolerated} of {len(sites)} sites or fewer; a robust merge withstands that many.",
+                    severity="note" if alike else "warning",
+                )
 
     @property
     def tolerated(self) -> int:
@@ -391,7 +407,7 @@ def elect(
     judged = sum(readings[order[place]].rank[0] < 0.0 for place in counted) >= FEWEST
     outcome = (ballot if judged else replace(ballot, judging=False)).decided()
     copied = {order[one]: order[other] for one, other in repeated.items()}
-    return Election(outcome, [order[place] for place in counted], copied, len(order), judged)
+    return Election(outcome, [order[place] for place in counted], copied, len(order), judged, ballot.alike.tolist())
 
 
 @dataclass(frozen=True)
@@ -404,6 +420,7 @@ class Election:
         repeated: the site that each copy repeats.
         sites: the number of all sites.
         judged: whether there are enough sites with data to tell which ones are right.
+        alike: for each site of the ballot, whether its data as a whole agree with those of most others.
     """
 
     outcome: Outcome
@@ -411,12 +428,14 @@ class Election:
     repeated: dict[int, int]
     sites: int
     judged: bool
+    alike: Sequence[bool]
 
     def standings(self) -> tuple[Standing, ...]:
         shares = dict(zip(self.outcome.sites, self.outcome.standings(), strict=True))
-        known = {self.counted[site]: Standing(*share) for site, share in shares.items()}
+        known = {site: Standing(0.0, alike=self.alike[place], left_out=True) for place, site in enumerate(self.counted)}
+        known |= {self.counted[site]: Standing(*share, alike=self.alike[site]) for site, share in shares.items()}
         known |= {one: Standing(0.0, copy_of=other) for one, other in self.repeated.items()}
-        return tuple(known.get(site, Standing(0.0, left_out=True)) for site in range(self.sites))
+        return tuple(known[site] for site in range(self.sites))
 
     def merge(self) -> RobustMerge:
         outcome, sites = self.outcome, self.standings()

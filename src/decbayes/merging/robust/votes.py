@@ -262,6 +262,24 @@ class Group:
     def likeness(self) -> Likeness:
         return Likeness.among(self)
 
+    @property
+    def wholes(self) -> "Group":
+        """The data of each site as one component, however its fit has divided them."""
+        rows, evidence = self.sums(self.site, np.ones(len(self.site)), self.sites)
+        return replace(self, order=(np.zeros(1, dtype=np.intp),) * self.sites, rows=tuple(rows), evidence=evidence)
+
+    @property
+    def alike(self) -> NDArray[np.bool_]:
+        """Sites whose data as a whole differ from those of most others by no more than chance explains.
+
+        If their components differ, their fits have divided the same data in other ways, which depend on starts and on
+        numbers of components.
+        """
+        wholes = self.wholes
+        others = np.arange(self.sites)[:, None] != wholes.likeness.candidates
+        within = others & (wholes.likeness.lost <= chance(wholes.parameters)[:, None])
+        return np.asarray(2 * within.sum(axis=1) > others.sum(axis=1))
+
     def repeated(self, times: int) -> "Group":
         """The same components several times, as if from further sites."""
         rows = tuple(np.tile(part, (times, 1)) for part in self.rows)
