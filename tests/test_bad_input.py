@@ -58,7 +58,7 @@ def test_a_data_frame_is_its_numbers(rng):
     model = MODELS["full"]
     expected = model.fit(POINTS, rng=np.random.default_rng(0)).posterior
     assert model.fit(pandas.DataFrame(POINTS, columns=["a", "b"]), rng=np.random.default_rng(0)).posterior == expected
-    with pytest.raises(InvalidData, match="must be numbers: some are texts") as refused:
+    with pytest.raises(InvalidData, match="must be numbers: some are missing, texts") as refused:
         model.fit(pandas.DataFrame({"a": [1.0], "b": ["long"]}), rng=rng)
     assert "long" not in str(refused.value)
 

@@ -190,6 +190,13 @@ def test_one_changed_bit_in_the_note_or_the_numbers_is_noticed(part):
         from_bytes(bytes(damaged))
 
 
+def test_notes_may_name_files_that_are_not_utf_8(tmp_path):
+    note = {"from": "z\udcfcrich.posterior"}
+    db.save(ORIGINAL, tmp_path / "a", note=note)
+    assert db.load(tmp_path / "a") == ORIGINAL
+    assert load_note(tmp_path / "a") == note
+
+
 def test_the_hash_is_of_all_that_follows_it():
     begin, hashed = CONTENT.split(b'"sha256":"')[0], CONTENT.split(b'"sha256":"')[1]
     assert begin[8:] == b'{"__metadata__":{'

@@ -177,7 +177,8 @@ def to_bytes(posterior: Posterior, note: Mapping[str, Any] | None = None) -> byt
     others = {name: value for name, value in (note or {}).items() if name not in (REMARKS, NAMES, MERGED_FROM)}
     if others or remarks or names or merged_from:
         header["note"] = {**others, **remarks, **names, **merged_from}
-    return hashed(write_arrays(tensors, {KEY: canonical_json(header).decode()}))
+    # Notes name files, whose names need not be UTF-8.
+    return hashed(write_arrays(tensors, {KEY: canonical_json(header, errors="backslashreplace").decode()}))
 
 
 def from_bytes(content: bytes) -> Posterior:

@@ -159,9 +159,10 @@ def unpickled(families: Any, parts: Mapping[str, Any], *others: Any) -> Structur
     return Structure(families, {name: np.broadcast_to(part, shape) for name, (part, shape) in parts.items()}, *others)
 
 
-def canonical_json(value: Any) -> bytes:
-    """The canonical JSON of a value: sorted keys, no spaces, no NaN."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+def canonical_json(value: Any, errors: str = "strict") -> bytes:
+    """The canonical JSON of a value: sorted keys, no spaces, no NaN; `errors` is for what is not UTF-8."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.encode(errors=errors)
 
 
 def shape_text(shape: tuple[int, ...]) -> str:

@@ -55,6 +55,7 @@ FRAMES = {
     "plain pandas": lambda: pd.DataFrame(RAW),
     "Polars": polars_frame,
     "Arrow": arrow_table,
+    "Arrow batch": lambda: arrow_table().combine_chunks().to_batches()[0],
     "mapping": lambda: RAW,
 }
 
@@ -68,6 +69,11 @@ def test_every_frame_gives_the_same_numbers_and_kinds(kind):
     assert found["sex"] == Categorical("f", "m")
     assert found["age"] == Gaussian(42.0, 21.6, 0.1)
     assert found["visits"] == Poisson(1.33)
+
+
+def test_a_lazy_frame_is_refused_with_what_to_do():
+    with pytest.raises(InvalidData, match=r"lazy: pass frame\.collect\(\)"):
+        coded(pl.DataFrame(RAW).lazy(), COLUMNS)
 
 
 def test_columns_of_a_frame_may_be_in_any_order_and_more_than_needed():

@@ -125,7 +125,7 @@ def real_array(values: Any) -> NDArray[Any]:
         raise ValueError(str(error)) from None
     except (TypeError, ValueError):
         # NumPy's message would quote the value, which may be confidential.
-        raise ValueError("some are texts, or otherwise not numbers") from None
+        raise ValueError("some are missing, texts, or otherwise not numbers") from None
 
 
 def as_shape(name: str, values: Any, shape: tuple[int, ...], *, above: float = -np.inf) -> NDArray[np.float64]:

@@ -37,6 +37,8 @@ def keys_in(frame: Any) -> Sequence[Any]:
     """The names of columns as the frame has them; in pandas they may be numbers."""
     if isinstance(frame, Mapping):
         return tuple(frame)
+    if hasattr(frame, "collect"):
+        raise InvalidData("This frame is lazy: pass frame.collect().")
     keys: Any = getattr(frame, "column_names", None)
     keys = getattr(frame, "columns", ()) if keys is None else keys
     return () if callable(keys) else tuple(keys)
@@ -57,7 +59,7 @@ def values_in(frame: Any, name: str) -> Raw:
     column = column_in(frame, name)
     # Arrow stores categories separately.
     column = column.cast(column.type.value_type) if hasattr(getattr(column, "type", None), "value_type") else column
-    values = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
+    values = np.asarray(column)
     if values.ndim != 1:
         raise InvalidData(f"Column '{name}' has {values.ndim} dimensions; a column is one value per row.")
     return np.asarray(values)
