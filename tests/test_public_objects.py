@@ -1,6 +1,7 @@
 """What public functions return can be copied, sent to other processes and compared; warnings name the user's line."""
 
 import copy
+import inspect
 import pickle
 import warnings
 
@@ -64,3 +65,39 @@ def test_warnings_of_merges_point_at_the_users_line(posteriors, merge):
         merge(posteriors)
     files = {warning.filename for warning in caught if warning.category is MergeWarning}
     assert files == {__file__}
+
+
+def test_functions_of_an_alignment_refuse_anything_else(posteriors):
+    functions = [getattr(db.merging, name) for name in db.merging.__all__]
+    asked = [
+        one
+        for one in functions
+        if inspect.isfunction(one) and next(iter(inspect.signature(one).parameters)) == "alignment"
+    ]
+    assert len(asked) > 8
+    for function in asked:
+        further = [None] * (
+            sum(one.default is one.empty for one in inspect.signature(function).parameters.values()) - 1
+        )
+        for wrong in (None, posteriors):
+            with pytest.raises(TypeError, match="alignment must be of type Alignment"):
+                function(wrong, *further)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda given: db.merge(given[0]), "not a single one"),
+        (lambda given: db.merge(given, duplicates="Refuse"), "duplicates is 'refuse' or 'allow'"),
+        (lambda given: db.merge(given, robust="no"), "robust is True, False or a Robust rule"),
+        (lambda given: db.columns.columns_of(np.ones((3, 2))), "do not name their columns"),
+        (lambda given: db.save(given[0], "a", note={"a": object()}), "A note has texts"),
+        (lambda given: db.save(given[0], "a", data=[[1.0]], rules="none"), "rules must be of type Rules"),
+    ],
+)
+def test_wrong_arguments_are_refused_in_a_line(posteriors, call, message, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises((TypeError, ValueError, db.errors.DecbayesError), match=message) as error:
+        call(posteriors)
+    assert "\n" not in str(error.value)
+    assert not list(tmp_path.iterdir())
