@@ -4,6 +4,7 @@ import copy
 import inspect
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -101,3 +102,21 @@ def test_wrong_arguments_are_refused_in_a_line(posteriors, call, message, tmp_pa
         call(posteriors)
     assert "\n" not in str(error.value)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: db.GaussianMixture(2, 2, prior_mean=np.array([0.0, 1.0])),
+        lambda: db.GaussianMixture(2, 2, prior_mean=[0, 1]),
+        lambda: db.LatentClasses(2, columns={"age": db.columns.Gaussian(50, 20), "sick": "yes/no"}),
+        lambda: db.LinearRegression("y", columns={"x": "real", "y": "real"}),
+        lambda: db.LatentDirichletAllocation(2, ["a", "b"], topic_prior=np.array([0.1, 0.2])),
+    ],
+)
+def test_models_are_values_whatever_their_settings(make):
+    model, same, other = make(), make(), replace(make(), ascent=db.Ascent(passes=3))
+    assert model == same != other
+    assert {model: 1}[same] == 1
+    assert pickle.loads(pickle.dumps(model)) == model
+    assert db.model_for(model.structure) == db.model_for(same.structure)
