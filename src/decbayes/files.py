@@ -75,7 +75,7 @@ def save(posterior: Posterior, path: str | os.PathLike[str], *, note: Mapping[st
 
 
 def load(path: str | os.PathLike[str], *, most_bytes: int = MOST_BYTES) -> Posterior:
-    """Read a posterior from a file, checking its size, names, shapes, numbers, domain and fingerprint."""
+    """Read a posterior from a file, checking its size, hash, names, shapes, numbers, domain and fingerprint."""
     source = Path(path)
     check_file(source)
     size = source.stat().st_size

@@ -157,7 +157,7 @@ def in_words(model: Model) -> str:
 
 
 def load(path: str | os.PathLike[str], *, rules: Rules | None = None, most_bytes: int = files.MOST_BYTES) -> Posterior:
-    """Read a posterior from a file, checking its size, names, shapes, numbers, domain and fingerprint.
+    """Read a posterior from a file, checking its size, hash, names, shapes, numbers, domain and fingerprint.
 
     Args:
         path: the file.
