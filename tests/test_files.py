@@ -247,6 +247,16 @@ def test_a_forked_process_leaves_scratch_folders_alone():
     assert folder.exists()
 
 
+@pytest.mark.skipif(os.name == "nt", reason="needs permissions")
+@pytest.mark.parametrize("mode", [0o600, 0o664])
+def test_a_file_written_again_keeps_its_permissions(tmp_path, mode):
+    path = tmp_path / "a"
+    db.save(ORIGINAL, path)
+    path.chmod(mode)
+    db.save(ORIGINAL, path)
+    assert path.stat().st_mode & 0o777 == mode
+
+
 @pytest.mark.skipif(os.name == "nt", reason="needs links and pipes")
 def test_devices_and_pipes_are_neither_replaced_nor_read(tmp_path):
     os.mkfifo(tmp_path / "pipe")

@@ -75,7 +75,7 @@ def save(posterior: Posterior, path: str | os.PathLike[str], *, note: Mapping[st
 
 
 def load(path: str | os.PathLike[str], *, most_bytes: int = MOST_BYTES) -> Posterior:
-    """Read a posterior from a file, checking its size, names, shapes, numbers, domain and fingerprint."""
+    """Read a posterior from a file, checking its size, hash, names, shapes, numbers, domain and fingerprint."""
     source = Path(path)
     check_file(source)
     size = source.stat().st_size
@@ -177,8 +177,12 @@ def to_bytes(posterior: Posterior, note: Mapping[str, Any] | None = None) -> byt
     others = {name: value for name, value in (note or {}).items() if name not in (REMARKS, NAMES, MERGED_FROM)}
     if others or remarks or names or merged_from:
         header["note"] = {**others, **remarks, **names, **merged_from}
-    # Notes name files, whose names need not be UTF-8.
-    return hashed(write_arrays(tensors, {KEY: canonical_json(header, errors="backslashreplace").decode()}))
+    try:
+        # Notes name files, whose names need not be UTF-8.
+        description = canonical_json(header, errors="backslashreplace").decode()
+    except (TypeError, ValueError) as error:
+        raise InvalidFile(f"A note has texts, finite numbers and lists of them: {error}.") from None
+    return hashed(write_arrays(tensors, {KEY: description}))
 
 
 def from_bytes(content: bytes) -> Posterior:

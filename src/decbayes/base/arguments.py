@@ -24,6 +24,7 @@ REMEDIES = {
     "Posterior": "a fit's is `fit.posterior`, a file's `load(path)`",
     "Reliability": "`reliability(alignment)` learns one",
     "Remark": "fits and merges make them",
+    "Rules": "`Rules(…)` states them, and None means none",
     "Structure": "a model's is `model.structure`, a posterior's `posterior.structure`",
     "Tree": "`decbayes.merging.tree(posteriors)` makes one",
 }

@@ -40,17 +40,21 @@ def behind_link(path: Path) -> Path:
 def write_whole(target: Path, content: bytes, *, private: bool = False) -> None:
     """Replace a file's content in one step: readers see the old or the new content, never part of it.
 
-    Only its owner can read a `private` file. An error keeps what was to be written in `content`, unless `private`.
+    Only its owner can read a `private` file; others keep their permissions. An error keeps what was to be written in
+    `content`, unless `private`.
     """
     target = behind_link(target)
     temporary = beside(target)
     try:
+        kept = target.stat().st_mode & 0o777 if target.exists() and not private else 0
         with open(
-            temporary, "xb", opener=lambda path, flags: os.open(path, flags, 0o600 if private else 0o666)
+            temporary, "xb", opener=lambda path, flags: os.open(path, flags, kept or (0o600 if private else 0o666))
         ) as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+        if kept:  # the process's mask may have taken some
+            temporary.chmod(kept)
         temporary.replace(target)
     except OSError as error:
         # The caller knows the target, not the temporary file.

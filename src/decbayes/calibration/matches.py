@@ -86,7 +86,8 @@ def shares_of(amounts: Array) -> Array:
 
 def in_common(model: Model, posterior: Posterior, other: Posterior, data: Any) -> Array:
     """(site's components, other components): the data that each pair shares, Σ_n r_nk ρ_ns."""
-    model_here, model_there, data = model_of(model, posterior), model_of(model, other), model.opened(data)
+    model_here, model_there = model_of(model, posterior), model_of(model, other)
+    data = model.joined([data])  # as numbers, once for all blocks
     shared, count = np.zeros((1, 1)), model.count(data)
     for first in range(0, count, BLOCK):
         part = model.taken(data, np.arange(first, min(first + BLOCK, count)))

@@ -244,6 +244,8 @@ def columns_of(
     {'sex': Categorical(categories=('f', 'm')), 'visits': Poisson(mean=1.33),
      'ward': Categorical(categories=('1', '2'))}
     """
+    if not is_frame(frame):
+        raise InvalidData("These data do not name their columns: give a data frame, or a mapping of names to values.")
     chosen, asked = tuple(names) or names_in(frame), dict(kinds or {})
     check_all_named(chosen)
     unknown = [name for name in (*chosen, *asked) if name not in names_in(frame)]

@@ -8,6 +8,7 @@ from typing import Any
 
 import decbayes
 from decbayes import files
+from decbayes.base.arguments import check_kind
 from decbayes.disclosure.guarding import CHANGED, guarded
 from decbayes.disclosure.ledger import today
 from decbayes.disclosure.manifest import KEY, Manifest, manifest_in
@@ -57,6 +58,8 @@ def save(
     >>> db.load("north.posterior", rules=db.disclosure.Rules()).mean("mean").round(2)
     array([[0.08]])
     """
+    if rules is not None:
+        check_kind(Rules, rules=rules)
     if data is None and rules is not None:
         files.save(posterior, path, note=note)
         return
@@ -154,7 +157,7 @@ def in_words(model: Model) -> str:
 
 
 def load(path: str | os.PathLike[str], *, rules: Rules | None = None, most_bytes: int = files.MOST_BYTES) -> Posterior:
-    """Read a posterior from a file, checking its size, names, shapes, numbers, domain and fingerprint.
+    """Read a posterior from a file, checking its size, hash, names, shapes, numbers, domain and fingerprint.
 
     Args:
         path: the file.
@@ -169,6 +172,7 @@ def load(path: str | os.PathLike[str], *, rules: Rules | None = None, most_bytes
     """
     posterior = files.load(path, most_bytes=most_bytes)
     if rules is not None:
+        check_kind(Rules, rules=rules)
         check_received(Path(path), posterior, rules)
     return posterior
 

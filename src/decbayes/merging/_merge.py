@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from decbayes.errors import StructureMismatch
 from decbayes.merging.aligning import aligned, largest_structure
@@ -66,6 +66,10 @@ def merge(
     True
     """
     posteriors = as_sequence(posteriors)
+    if duplicates not in get_args(Duplicates):
+        raise ValueError(f"duplicates is 'refuse' or 'allow', not {duplicates!r}.")
+    if isinstance(robust, str):
+        raise TypeError(f"robust is True, False or a Robust rule, not {robust!r}.")
     if duplicates == "refuse" and not robust:
         check_different(posteriors)
     if robust:

@@ -6,6 +6,7 @@ from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any, Literal
 
+from decbayes.base.arguments import check_kind
 from decbayes.base.display import Displayed, advice_on
 from decbayes.errors import StructureMismatch
 from decbayes.merging.base.coupled import coupled_problem, in_memory
@@ -234,6 +235,7 @@ def remarks(alignment: Alignment, names: Sequence[str] | None = None) -> tuple[R
     >>> print(*db.merging.remarks(db.align(sites, components=1)))
     Slot 0 holds components that differ: with more than 1 slot the merge would probably predict better. ...
     """
+    check_kind(Alignment, alignment=alignment)
     named = names_of_sites(alignment, names)
     usual = remarks_on(alignment.posteriors, alignment.structure, alignment.shared(), named, alignment.decided)
     return sites_first(with_measured_distance([*usual, *advice_on(alignment, named)]))

@@ -15,6 +15,8 @@ from decbayes.structure import CoupledSet, Permutation, Structure, identity
 
 def as_sequence(posteriors: Iterable[Posterior]) -> Sequence[Posterior]:
     """The posteriors as a tuple with columns in a common order; sequences that load them on access stay as is."""
+    if isinstance(posteriors, Posterior):
+        raise TypeError("posteriors must be a list of posteriors, not a single one.")
     if isinstance(posteriors, Sequence) and not in_memory(posteriors):
         return posteriors
     return same_columns(tuple(posteriors))

@@ -153,6 +153,7 @@ def confidence(alignment: Alignment, reliability: Reliability, overlaps: Sequenc
     >>> bool((sure.probabilities[0][coupled] > 0.8).all())
     True
     """
+    check_kind(Alignment, alignment=alignment)
     check_kind(Reliability, reliability=reliability)
     probabilities: tuple[dict[CoupledSet, Array], ...] = tuple({} for _ in alignment.posteriors)
     all_margins, all_losses = margins(alignment), losses(alignment)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from decbayes.base.arguments import check_kind
 from decbayes.families import Array, dense
 from decbayes.merging.alignment import Alignment
 from decbayes.merging.base.components import group_evidence, groups_of, log_bayes_factors
@@ -143,6 +144,7 @@ def influence(alignment: Alignment) -> Influence:
     >>> db.merging.influence(db.align(sites)).disagreeing
     array([False, False, False, False,  True])
     """
+    check_kind(Alignment, alignment=alignment)
     judged, alignment = standings_in(alignment), replace(alignment, posteriors=as_compared(alignment.posteriors))
     groups, posteriors = groups_of(alignment.structure), range(len(alignment.posteriors))
     sites = map(alignment.in_slots, posteriors)  # one at a time, for memory

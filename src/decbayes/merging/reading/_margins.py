@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from decbayes.base.arguments import check_kind
 from decbayes.families import Array
 from decbayes.families.matrices import Indices
 from decbayes.families.rows import Rows
@@ -76,6 +77,7 @@ def losses(alignment: Alignment) -> BySite:
 
 def by_site(alignment: Alignment, values: Callable[[Problem, Sequence[Indices]], list[Array]]) -> BySite:
     """The values of all coupled sets' components, posterior by posterior."""
+    check_kind(Alignment, alignment=alignment)
     sets = alignment.structure.symmetry
     columns = [values(alignment.problem(coupled), alignment.slots(coupled)) for coupled in sets]
     return tuple(

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from decbayes.base.arguments import check_kind
 from decbayes.base.display import estimates_of
 from decbayes.families import Array
 from decbayes.families.matrices import stored
@@ -171,6 +172,7 @@ def parties(alignment: Alignment) -> Parties:
     >>> db.merging.parties(db.align(sites)).outstanding[0].sites
     (7, 8)
     """
+    check_kind(Alignment, alignment=alignment)
     sites = influence(alignment)
     largest = len(sites.evidence) // 3
     found = Parties(

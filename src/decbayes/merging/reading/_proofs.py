@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from decbayes.base.arguments import check_kind
 from decbayes.families import Array
 from decbayes.families.matrices import Indices
 from decbayes.families.rows import Rows
@@ -62,6 +63,7 @@ def upper_bound(alignment: Alignment) -> float:
     >>> alignment.objective[-1] <= db.merging.upper_bound(alignment) + 1e-9
     True
     """
+    check_kind(Alignment, alignment=alignment)
     structure = alignment.structure
     padded = all_padded(alignment.posteriors, structure)
     problems = [coupled_problem(padded, coupled, structure) for coupled in structure.symmetry]
@@ -89,6 +91,7 @@ def proven(alignment: Alignment) -> tuple[Mapping[CoupledSet, NDArray[np.bool_]]
     >>> [bool(site[coupled].all()) for site in db.merging.proven(alignment) for coupled in site]
     [True, True, True]
     """
+    check_kind(Alignment, alignment=alignment)
     sets, structures = alignment.structure.symmetry, [posterior.structure for posterior in alignment.posteriors]
     if not alignment.one_to_one or not alignment.objective:
         return tuple(
@@ -195,6 +198,7 @@ def grouping_bound(alignment: Alignment) -> Mapping[CoupledSet, Bounded]:
     >>> found.value <= found.bound
     True
     """
+    check_kind(Alignment, alignment=alignment)
     bounds = {}
     for coupled in alignment.structure.symmetry:
         search = slot_search(alignment.problem(coupled), alignment.slots(coupled))

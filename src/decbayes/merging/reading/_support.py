@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from decbayes.base.arguments import check_kind
 from decbayes.families import Array
 from decbayes.merging.alignment import Alignment
 from decbayes.merging.base.components import LEAST_EVIDENCE, Components, evidence_by_site
@@ -25,6 +26,7 @@ def observations(alignment: Alignment, coupled: CoupledSet) -> tuple[Array, ...]
     >>> [np.sort(counts).round().tolist() for counts in db.merging.observations(alignment, coupled)]
     [[1.0, 2.0], [1.0, 2.0], [1.0, 2.0]]
     """
+    check_kind(Alignment, alignment=alignment)
     return evidence_by_site(alignment.problem(coupled))
 
 
@@ -51,6 +53,7 @@ def support(alignment: Alignment, coupled: CoupledSet) -> Array:
     >>> np.sort(db.merging.support(alignment, coupled).sum(axis=0)).round()
     array([3., 6.])
     """
+    check_kind(Alignment, alignment=alignment)
     count = alignment.structure.components(coupled)
     pairs = zip(alignment.slots(coupled), observations(alignment, coupled), strict=True)
     return np.array([np.bincount(slots, counts, minlength=count) for slots, counts in pairs])
@@ -78,6 +81,7 @@ def fillings(alignment: Alignment, coupled: CoupledSet) -> list[list[tuple[int, 
     >>> first == second[::-1]
     True
     """
+    check_kind(Alignment, alignment=alignment)
     slots = range(alignment.structure.components(coupled))
     pairs = [*zip(seen(alignment, coupled), alignment.slots(coupled), strict=True)]
     return [
@@ -103,6 +107,7 @@ def thin(alignment: Alignment, coupled: CoupledSet) -> float | None:
     >>> db.merging.thin(alignment, *alignment.structure.symmetry)
     1.5
     """
+    check_kind(Alignment, alignment=alignment)
     problem = alignment.problem(coupled)
     median = data_per_parameter(Components.in_problem(problem))
     return median if median < LEAST_PER_PARAMETER and len(alignment.posteriors) > 1 else None

@@ -108,7 +108,16 @@ class Traits:
         return ""
 
 
-@dataclass(frozen=True, kw_only=True)
+def comparable(value: Any) -> Any:
+    """A setting as a value that can be compared and hashed: arrays and lists as tuples, mappings as their items."""
+    if isinstance(value, np.ndarray):
+        return comparable(value.tolist())
+    if isinstance(value, Mapping):
+        return tuple((name, comparable(one)) for name, one in value.items())
+    return tuple(map(comparable, value)) if isinstance(value, list | tuple) else value
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Settings(Traits, ABC):
     """The fields of a model; `agreed` is the structure of another site's posterior, used in place of their own."""
 
@@ -121,9 +130,26 @@ class Settings(Traits, ABC):
     In mixtures it may also be "wide".
     """
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        # A dataclass would write its own, which fail for arrays and mappings.
+        for method in (Settings.__eq__, Settings.__hash__):
+            if method.__name__ not in cls.__dict__:
+                setattr(cls, method.__name__, method)
+
     def __post_init__(self) -> None:
         """Refuse invalid settings."""
         check_kind(Ascent, ascent=self.ascent)
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._values == other._values
+
+    def __hash__(self) -> int:
+        return hash(self._values)
+
+    @cached_property
+    def _values(self) -> tuple[Any, ...]:
+        return tuple(comparable(getattr(self, setting.name)) for setting in fields(self) if setting.compare)
 
     @abstractmethod
     def described(self) -> Structure:
