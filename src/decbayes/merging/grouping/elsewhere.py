@@ -18,7 +18,7 @@ from decbayes.merging.grouping.search import SlotSearch
 # The share of the gain that shows in predictions of documents, whose mixtures are known less well than those of topics.
 KEPT = 0.7
 # Groups of sites that are left out in turn, components of each that are described, and passes.
-FOLDS, DESCRIBED, PASSES = 5, 40, 20
+FOLDS, DESCRIBED, PASSES = 5, 20, 10
 # More slots describe other sites better from this gain on, in nats per observation. The search for the slots of MOST
 # components takes long.
 BETTER, MOST = 0.03, 1000
