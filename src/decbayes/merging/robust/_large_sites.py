@@ -12,8 +12,8 @@ from decbayes.merging.robust.votes import Group, gaussians
 # Scales tried for a component of a site above the cap, and the squared deviations per parameter by which it may move
 # the others: less than honest sites do on average.
 SCALES, PER_PARAMETER = 12, 0.25
-# Shares of a large site's counts that are tried, from the cap to all, and the gain per observation that others must have
-# of it: what is in slots of its own gives them none.
+# Shares of a large site's counts that are tried, from the cap to all, and the gain per observation that others must
+# have of it: what is in slots of its own gives them none.
 SHARES, GAINED = 4, 1e-3
 # A site with a component that counts for less than this stays at the cap.
 DOUBTED = 0.4
