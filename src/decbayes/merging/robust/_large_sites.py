@@ -69,12 +69,14 @@ def best_for_others(weighed: SlotWeights, site: int) -> float:
     fits = np.zeros((group.sites, SHARES))
     for left_out in range(FOLDS):
         inside = some_of(np.flatnonzero(fold == left_out))
+        used = np.flatnonzero(rows[inside].any(axis=0))
         others = (slots == weighed.labels) * weighed.weights * (fold != left_out)
         rest = (others * ~own) @ rows + factor.prior[0].mean() + 1.0
         mine = (others * own) @ rows / group.scale[site]
         for place, share in enumerate(shares):
             sums = rest + share * mine
-            np.add.at(fits[:, place], group.site[inside], mixed_fit(rows[inside], sums / sums.sum(axis=1)[:, None]))
+            fit = mixed_fit(rows[np.ix_(inside, used)], sums[:, used] / sums.sum(axis=1, keepdims=True))
+            np.add.at(fits[:, place], group.site[inside], fit)
     gains = np.sort((fits - fits[:, :1])[fits.any(axis=1)], axis=0)
     gained = gains[: len(gains) - tolerated_faults(group.sites)].sum(axis=0)
     return float(shares[gained.argmax()] if gained.max() > GAINED * rows[~own].sum() else shares[0])
