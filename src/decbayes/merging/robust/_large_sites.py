@@ -65,17 +65,17 @@ def best_for_others(weighed: SlotWeights, site: int) -> float:
     group, own = weighed.group, weighed.group.site == site
     (rows,), (factor,) = group.rows, group.factors
     shares = group.scale[site] ** (1.0 - np.linspace(0.0, 1.0, SHARES))
-    fold, slots = np.where(own, -1, (group.site - (group.site > site)) % FOLDS), np.arange(weighed.slots)[:, None]
+    fold = np.where(own, -1, (group.site - (group.site > site)) % FOLDS)
+    assigned = (np.arange(weighed.slots)[:, None] == weighed.labels) * weighed.weights
+    mine, everybody = (assigned[:, places] @ rows[places] for places in (own, ~own))
     fits = np.zeros((group.sites, SHARES))
     for left_out in range(FOLDS):
-        inside = some_of(np.flatnonzero(fold == left_out))
-        used = np.flatnonzero(rows[inside].any(axis=0))
-        others = (slots == weighed.labels) * weighed.weights * (fold != left_out)
-        rest = (others * ~own) @ rows + factor.prior[0].mean() + 1.0
-        mine = (others * own) @ rows / group.scale[site]
-        for place, share in enumerate(shares):
-            sums = rest + share * mine
-            fit = mixed_fit(rows[np.ix_(inside, used)], sums[:, used] / sums.sum(axis=1, keepdims=True))
+        out = np.flatnonzero(fold == left_out)
+        rest, inside = everybody - assigned[:, out] @ rows[out], some_of(out)
+        counts, used = rows[inside], np.flatnonzero(rows[inside].any(axis=0))
+        for place, share in enumerate(shares / group.scale[site]):
+            sums = rest + share * mine + factor.prior[0].mean() + 1.0
+            fit = mixed_fit(counts[:, used], sums[:, used] / sums.sum(axis=1, keepdims=True))
             np.add.at(fits[:, place], group.site[inside], fit)
     gains = np.sort((fits - fits[:, :1])[fits.any(axis=1)], axis=0)
     gained = gains[: len(gains) - tolerated_faults(group.sites)].sum(axis=0)
