@@ -12,7 +12,7 @@ from test_votes import group_of, half_g, means_of, slot_weights
 import decbayes as db
 from decbayes.merging.robust import _likeness
 from decbayes.merging.robust._allowances import allowing_parts, mixture_losses
-from decbayes.merging.robust._large_sites import uncapped
+from decbayes.merging.robust._large_sites import best_for_others, uncapped
 from decbayes.merging.robust._slots import elected, weigh
 
 
@@ -235,3 +235,25 @@ def test_a_large_site_counts_in_full_if_it_describes_the_topics_of_small_ones_be
     group = group_of([*small, large], cap=1.5)
     shares = uncapped(slot_weights(group, group.row, np.ones(len(group.site)), 3))[group.site == 5]
     assert least <= shares.min() <= shares.max() <= most
+
+
+def test_large_sites_with_the_same_lie_do_not_vouch_for_each_other():
+    rng = np.random.default_rng(0)
+    truth, lie = rng.dirichlet(np.full(60, 0.3), 3), rng.dirichlet(np.full(60, 0.3), 3)
+    small = [posterior([rng.multinomial(60, row) for row in truth]) for _ in range(6)]
+    large = [posterior([rng.multinomial(20_000, row) for row in 0.5 * (truth + lie)]) for _ in range(2)]
+    group = group_of([*small, *large], cap=1.5)
+    shares = uncapped(slot_weights(group, group.row, np.ones(len(group.site)), 3))[group.site > 5]
+    assert shares.max() < 0.05
+
+
+def test_a_large_site_with_topics_of_its_own_counts_up_to_the_cap():
+    """Nobody else describes them, and they describe nobody."""
+    rng = np.random.default_rng(0)
+    truth = np.kron(np.eye(6), np.full(10, 0.1))
+    small = [posterior([rng.multinomial(60, row) for row in truth[:3]]) for _ in range(5)]
+    large = posterior([rng.multinomial(20_000, row) for row in truth[3:]])
+    group = group_of([*small, large], cap=1.5)
+    labels = np.where(group.site == 5, 3 + group.row, group.row)
+    weighed = slot_weights(group, labels, np.ones(len(group.site)), 6)
+    assert best_for_others(weighed, 5) == pytest.approx(group.scale[5])

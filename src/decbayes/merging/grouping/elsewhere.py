@@ -10,7 +10,7 @@ from scipy.special import xlogy
 
 from decbayes.families.matrices import Array, Indices
 from decbayes.families.rows import SparseRows
-from decbayes.merging.base.components import LEAST_EVIDENCE, Components, sites_of
+from decbayes.merging.base.components import Components, sites_of
 from decbayes.merging.base.problem import Problem
 from decbayes.merging.grouping.joins import grown_labels
 from decbayes.merging.grouping.search import SlotSearch
@@ -18,10 +18,11 @@ from decbayes.merging.grouping.search import SlotSearch
 # The share of the gain that shows in predictions of documents, whose mixtures are known less well than those of topics.
 KEPT = 0.7
 # Groups of sites that are left out in turn, components of each that are described, and passes.
-FOLDS, DESCRIBED, PASSES = 5, 40, 20
+FOLDS, DESCRIBED, PASSES = 5, 20, 10
 # More slots describe other sites better from this gain on, in nats per observation. The search for the slots of MOST
 # components takes long.
 BETTER, MOST = 0.03, 1000
+TINY = 1e-300
 
 Slots = tuple[Indices, int]
 """The slot of each component, one site after another, and the number of slots."""
@@ -50,13 +51,12 @@ def gain_elsewhere(rows: csr_array, site: Indices, prior: Array, few: Slots, man
     rows = rows.maximum(0.0)
     gain = described = 0.0
     for fold in range(FOLDS):
-        inside, others = np.flatnonzero(site % FOLDS == fold), np.flatnonzero(site % FOLDS != fold)
-        some = np.unique(np.linspace(0, max(len(inside) - 1, 0), DESCRIBED).astype(np.intp))
-        counts = rows[inside[some[: len(inside)]]].toarray()
+        inside, others = some_of(np.flatnonzero(site % FOLDS == fold)), np.flatnonzero(site % FOLDS != fold)
+        counts = rows[inside].toarray()
         used = np.flatnonzero(counts.any(axis=0))
         for sign, (labels, count) in ((-1.0, few), (1.0, many)):
             sums = slot_sums(rows[others], labels[others], count).toarray() + prior + 1.0
-            gain += sign * mixed_fit(counts[:, used], sums[:, used] / sums.sum(axis=1, keepdims=True))
+            gain += sign * mixed_fit(counts[:, used], sums[:, used] / sums.sum(axis=1, keepdims=True)).sum()
         described += counts.sum()
     return KEPT * gain / max(described, 1.0)
 
@@ -67,11 +67,16 @@ def slot_sums(rows: csr_array, slots: Indices, count: int) -> csr_array:
     return csr_array(csr_array((np.ones(len(slots)), (slots, places)), shape=(count, len(slots))) @ rows)
 
 
-def mixed_fit(counts: Array, profiles: Array) -> float:
-    """Σ counts · log Σ_k θ_k profile_k, with the best shares θ of the profiles for each row of counts."""
-    counts = counts[counts.sum(axis=1) >= LEAST_EVIDENCE]
+def some_of(components: Indices) -> Indices:
+    """At most DESCRIBED of them, evenly spread."""
+    places = np.linspace(0, max(len(components) - 1, 0), min(DESCRIBED, len(components)))
+    return components[places.astype(np.intp)]
+
+
+def mixed_fit(counts: Array, profiles: Array) -> Array:
+    """Σ counts · log Σ_k θ_k profile_k of each row of counts, with the best shares θ of the profiles for it."""
     shares = np.full((len(counts), len(profiles)), 1.0 / len(profiles))
     for _ in range(PASSES):
-        shares = shares * ((counts / (shares @ profiles)) @ profiles.T)
-        shares /= shares.sum(axis=1, keepdims=True)
-    return float(xlogy(counts, shares @ profiles).sum())
+        shares = shares * ((counts / np.maximum(shares @ profiles, TINY)) @ profiles.T)
+        shares /= np.maximum(shares.sum(axis=1, keepdims=True), TINY)
+    return np.asarray(xlogy(counts, np.maximum(shares @ profiles, TINY)).sum(axis=1))

@@ -4,7 +4,7 @@ import numpy as np
 
 from decbayes.families import Array
 from decbayes.families.matrices import Indices
-from decbayes.merging.grouping.elsewhere import DESCRIBED, FOLDS, mixed_fit
+from decbayes.merging.grouping.elsewhere import FOLDS, mixed_fit, some_of
 from decbayes.merging.robust._likeness import LITTLE
 from decbayes.merging.robust._slots import SlotWeights, tolerated_faults
 from decbayes.merging.robust.votes import Group, gaussians
@@ -12,8 +12,9 @@ from decbayes.merging.robust.votes import Group, gaussians
 # Scales tried for a component of a site above the cap, and the squared deviations per parameter by which it may move
 # the others: less than honest sites do on average.
 SCALES, PER_PARAMETER = 12, 0.25
-# Shares of a large site's counts that are tried, from the cap to all.
-SHARES = 4
+# Shares of a large site's counts that are tried, from the cap to all, and the gain per observation that others must
+# have of it: what is in slots of its own gives them none.
+SHARES, GAINED = 4, 1e-3
 # A site with a component that counts for less than this stays at the cap.
 DOUBTED = 0.4
 # Deviations by which sites that claim more about every coefficient may move the others; less if they claim too much, or
@@ -58,22 +59,27 @@ def uncapped(weighed: SlotWeights) -> Array:
 def best_for_others(weighed: SlotWeights, site: int) -> float:
     """The share of a site's evidence with which slots describe the components of other sites best.
 
-    Other sites are left out in turn, and what they have found is described by the slots of the rest.
+    Others are left out in turn, and what they have found is described by the slots of the rest. As many as may be
+    faulty, those that gain most, do not count: sites with the same lie cannot vouch for each other.
     """
     group, own = weighed.group, weighed.group.site == site
     (rows,), (factor,) = group.rows, group.factors
     shares = group.scale[site] ** (1.0 - np.linspace(0.0, 1.0, SHARES))
-    fold, slots = np.where(own, -1, (group.site - (group.site > site)) % FOLDS), np.arange(weighed.slots)[:, None]
-    fits = np.zeros(SHARES)
+    fold = np.where(own, -1, (group.site - (group.site > site)) % FOLDS)
+    assigned = (np.arange(weighed.slots)[:, None] == weighed.labels) * weighed.weights
+    mine, everybody = (assigned[:, places] @ rows[places] for places in (own, ~own))
+    fits = np.zeros((group.sites, SHARES))
     for left_out in range(FOLDS):
-        inside = np.flatnonzero(fold == left_out)[:DESCRIBED]
-        others = (slots == weighed.labels) * weighed.weights * (fold != left_out)
-        rest = (others * ~own) @ rows + factor.prior[0].mean() + 1.0
-        mine = (others * own) @ rows / group.scale[site]
-        for place, share in enumerate(shares):
-            sums = rest + share * mine
-            fits[place] += mixed_fit(rows[inside], sums / sums.sum(axis=1, keepdims=True))
-    return float(shares[fits.argmax()])
+        out = np.flatnonzero(fold == left_out)
+        rest, inside = everybody - assigned[:, out] @ rows[out], some_of(out)
+        counts, used = rows[inside], np.flatnonzero(rows[inside].any(axis=0))
+        for place, share in enumerate(shares / group.scale[site]):
+            sums = rest + share * mine + factor.prior[0].mean() + 1.0
+            fit = mixed_fit(counts[:, used], sums[:, used] / sums.sum(axis=1, keepdims=True))
+            np.add.at(fits[:, place], group.site[inside], fit)
+    gains = np.sort((fits - fits[:, :1])[fits.any(axis=1)], axis=0)
+    gained = gains[: len(gains) - tolerated_faults(group.sites)].sum(axis=0)
+    return float(shares[gained.argmax()] if gained.max() > GAINED * rows[~own].sum() else shares[0])
 
 
 def bounded_together(weighed: SlotWeights, slot: int) -> Array:
