@@ -98,6 +98,9 @@ def test_what_nobody_else_knows_is_not_called_a_disagreement():
     alone = db.merging.Standing(counts=0.0, against=0.5, alone=0.5, agrees=0.5)
     assert alone.reason() == f"{WORDS_FOR_ALONE} 50% of what it reports, and is left out"
     assert db.merging.Standing(counts=0.0, against=0.5, alone=0.2, agrees=0.5).reason().startswith("disagrees clearly")
+    for counts, verdict in ((0.0, ", and is left out"), (0.6, "; the rest agrees and counts")):
+        alike = db.merging.Standing(counts=counts, against=0.5, alone=0.5, agrees=0.5, alike=True)
+        assert alike.reason() == f"finds other components in 50% of data that as a whole are like the others'{verdict}"
 
 
 def test_a_site_that_divides_the_same_data_more_finely_is_not_the_only_one_to_have_found_anything():
@@ -127,7 +130,7 @@ def test_a_fit_that_divides_the_same_data_in_another_way_is_to_be_fitted_again(f
         posteriors.append(model.fit(points, rng=rng, start=start).posterior)
     merged = robust_merge(posteriors)
     assert (flagged(merged), 5 in merged.merged, merged.sites[5].alike) == ([5], False, not faulty)
-    assert ("data like the others'" in merged.reasons()[5]) == (not faulty)
+    assert ("as a whole are like the others'" in merged.reasons()[5]) == (not faulty)
     (said,) = [remark for remark in db.merging.remarks(db.align(posteriors)) if remark.kind == "site disagrees"]
     assert said.sites == (5,)
     assert ("clearly disagrees" in said.what, "units" in said.advice, "more restarts" in said.advice) == (

@@ -289,6 +289,28 @@ def test_a_site_in_other_units_is_named_among_states_that_share_slots(rng):
     assert "; d." in first.what or "what d (" in first.what
 
 
+def test_sites_that_searched_for_the_number_are_told_of_rounds_that_find_it_together():
+    """Each of six sites finds two or three of four clusters; rounds with these numbers hardly help."""
+    rng, centres = np.random.default_rng(1), np.array([[0.0, 0.0], [3.0, 0.0], [0.0, 3.0], [3.0, 3.0]])
+    *shards, held_out = (centres[rng.integers(4, size=n)] + 0.8 * rng.normal(size=(n, 2)) for n in (*6 * [60], 2000))
+    model = db.GaussianMixture("auto", 2, covariance="diagonal")
+    fits = [model.fit(shard, rng=rng).posterior for shard in shards]
+    alignment = db.align(fits)
+    (shared,) = alignment.shared().values()
+    assert shared.per_parameter > 5.0
+    (said,) = [remark for remark in db.merging.remarks(alignment) if remark.kind == "small sites"]
+    assert said.severity == "note"
+    assert "all data together may support more" in said.what
+    assert 'components="auto"' in said.advice
+    as_found, together = (
+        db.refine(model, shards, fits, rng=rng, rounds=3, components=number).merged for number in (None, "auto")
+    )
+    assert len(together.mean("weights")) == 4
+    assert model.score(together, held_out) > model.score(as_found, held_out) + 0.05
+    given = db.merging.remarks(db.align(fits, components=3))
+    assert "small sites" not in {remark.kind for remark in given}
+
+
 def test_the_unit_of_few_data_is_said(rng):
     vocabulary = tuple("abcdefghijkl")
     model = db.LatentDirichletAllocation(2, vocabulary)

@@ -340,6 +340,19 @@ def test_what_nobody_confirms_is_a_share_too(share):
     assert [standing.alone for standing in merged.sites[1:]] == [0.0] * 6
 
 
+def test_sums_of_data_tell_other_units_only_if_they_hold_their_spread():
+    """Columns around 0 have the same mean in any unit."""
+    rng = np.random.default_rng(0)
+    shards = [
+        (10.0 if site == 5 else 1.0) * (np.resize([-6.0, 6.0], 60) + rng.normal(size=60))[:, None] for site in range(6)
+    ]
+    for settings, alike in (({"variance": 1.0, "prior_variance": 50.0}, 6 * [False]), ({}, 5 * [True] + [False])):
+        model = db.GaussianMixture(2, 1, **settings)
+        merged = robust_merge([model.fit(shard, rng=rng).posterior for shard in shards])
+        assert merged.sites[5].reason().startswith("disagrees clearly with most sites in 100%")
+        assert [site.alike for site in merged.sites] == alike
+
+
 @pytest.mark.parametrize(("alone", "against", "flagged"), [(0.49, 0.09, False), (0.51, 0.0, True), (0.0, 0.11, True)])
 def test_sites_are_flagged_for_half_alone_or_a_tenth_against(alone, against, flagged):
     assert db.merging.Standing(alone=alone, against=against).flagged == flagged

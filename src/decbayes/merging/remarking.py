@@ -46,6 +46,8 @@ COSTLY = 0.02
 MANY = 0.2
 # A site with this many times as many components as there are slots has sent pieces of components.
 PIECES = 1.5
+# Sites may miss components if one must gain more than this to be kept, in nats per observation.
+UNPAID = 0.1
 # A site needs this many observations to find pieces of components; with fewer, "wide" fits are "auto" fits.
 ROWS_FOR_PIECES = 50
 # Texts share hardly any words if the affinity of their frequent words is smaller than STRANGERS; from KIN on they have
@@ -83,7 +85,8 @@ def remarks_on(
         remarks += near_duplicates(of_set)
         if decided != "rounds":
             found = found_by_sites(posteriors, coupled)
-            remarks += small_sites(of_set, found, classes(structure, coupled), unit_of(structure, coupled))
+            is_open = decided != "given" and structure.resizable and bool(weight_factors(structure, coupled))
+            remarks += small_sites(of_set, found, classes(structure, coupled), unit_of(structure, coupled), is_open)
     unlike = any(remark.sites or remark.kind == FEW_SLOTS for remark in warnings_in(remarks[before:]))
     return ordered([*constant_columns(posteriors, names, unlike), *remarks])
 
@@ -178,30 +181,52 @@ def unit_of(structure: Structure, coupled: CoupledSet) -> str:
     return "steps" if any(structure.families[name].two_sided for name in coupled.factors) else "observations"
 
 
-def small_sites(shared: Shared, components: Indices, classes: bool, unit: str) -> Iterator[Remark]:
+def small_sites(
+    shared: Shared, components: Indices, classes: bool, unit: str, is_open: bool = False
+) -> Iterator[Remark]:
     """Sites too small to find the components alone: a warning if many found just one where others found more.
 
     All data of such a site are in one slot, which then mixes several components. Sites that sent pieces of components,
-    far more than there are slots, are not asked to send pieces.
+    far more than there are slots, are not asked to send pieces. Sites that have searched for a number of components,
+    if it `is_open`, have found as many as their own data pay for, and rounds that keep these numbers help little.
     """
-    if len(components) < 2 or shared.per_parameter >= LEAST_PER_PARAMETER:
+    if len(components) < 2:
         return
     single, most = int((components == 1).sum()), int(components.max())
+    searched = is_open and (most == 1 or len(set(shared.sizes)) > 1)
+    unpaid = searched and price_of_component(shared) > UNPAID
+    if shared.per_parameter >= LEAST_PER_PARAMETER and not unpaid:
+        return
     collapsed, pieces = most > 1 and single >= MANY * len(components), most >= PIECES * len(shared.split)
     enough = np.median(shared.evidence.sum(axis=1)) >= ROWS_FOR_PIECES
     alone = f"{single} of {len(components)} sites found one component, others up to {most}: "
     few = "Sites have too few data to find the components alone"
+    what = f"{few}: one broadcast may be far from one fit of all data."
+    if collapsed:
+        what = f"{alone}{few[0].lower()}{few[1:]}, and the merge may miss some of them."
+    elif unpaid:
+        what = "Each site found as many components as its own data support: all data together may support more."
+    advice = "Take rounds (refine) before you rely on components or intervals."
+    if classes and not pieces and enough:
+        advice = 'Take rounds (refine); or fit "wide" at all sites, and merge with components="auto".'
+    elif searched:
+        advice = 'Take rounds with components="auto" (refine), in which sites find the number together.'
     yield Remark(
         "small sites",
-        f"{alone}{few[0].lower()}{few[1:]}, and the merge may miss some of them."
-        if collapsed
-        else f"{few}: one broadcast may be far from one fit of all data.",
-        'Take rounds (refine); or fit "wide" at all sites, and merge with components="auto".'
-        if classes and not pieces and enough
-        else "Take rounds (refine) before you rely on components or intervals.",
+        what,
+        advice,
         f"The median is {shared.per_parameter:.1f} {unit} per parameter of a component.",
         "warning" if collapsed else "note",
     )
+
+
+def price_of_component(shared: Shared) -> float:
+    """What a further component must gain at a site for a fit to keep it: (p + 1) / 2 · log n, per observation.
+
+    Components that gain less at each site are missed by all of them, and found in all data.
+    """
+    rows = max(float(np.median(shared.evidence.sum(axis=1))), 1.0)
+    return 0.5 * (shared.parameters + 1.0) * float(np.log(rows)) / rows
 
 
 def separate(

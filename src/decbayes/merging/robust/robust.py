@@ -148,8 +148,9 @@ class Standing:
         """Why the site counts for less or should be checked, in a few words; empty if neither."""
         if self.copy_of is not None:
             return f"repeats {names[self.copy_of] if names else f'site {self.copy_of}'} and is not counted again"
+        another_way = f"finds other components in {self.apart:.0%} of data that as a whole are like the others'"
         if self.alike and self.is_out:
-            return "divides data like the others' into other components and is left out"
+            return f"{another_way}, and is left out"
         if self.left_out:
             return "was left out: most of what it found is unknown to most sites"
         if self.is_out and self.agrees > 0.0 and self.alone >= self.against:
@@ -162,7 +163,8 @@ class Standing:
             )
         if self.disagrees:
             rest = "agrees and counts" if self.counts > self.against else "is left out"
-            return f"is the only one to have found {self.against:.0%} of what it reports; the rest {rest}"
+            found = f"is the only one to have found {self.against:.0%} of what it reports"
+            return f"{another_way if self.alike else found}; the rest {rest}"
         if self.alone > ALONE and not self.alike:
             return f"is the only one to have found {self.alone:.0%} of what it reports"
         if self.large:

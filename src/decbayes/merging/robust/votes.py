@@ -273,8 +273,10 @@ class Group:
         """Sites whose data as a whole differ from those of most others by no more than chance explains.
 
         If their components differ, their fits have divided the same data in other ways, which depend on starts and on
-        numbers of components.
+        numbers of components. Sums of data with a given variance do not hold their spread, so they cannot tell.
         """
+        if any(factor.family.fixed_spread for factor in self.factors):
+            return np.zeros(self.sites, dtype=np.bool_)
         wholes = self.wholes
         others = np.arange(self.sites)[:, None] != wholes.likeness.candidates
         within = others & (wholes.likeness.lost <= chance(wholes.parameters)[:, None])
