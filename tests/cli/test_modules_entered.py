@@ -48,7 +48,7 @@ def test_a_command_loads_little_more_than_it_uses(tmp_path, run_in):
         cwd=tmp_path,
     )
     assert fit <= 118, fit
-    assert merge <= 137, merge
+    assert merge <= 138, merge
     assert refine <= 140, refine
 
 
