@@ -97,3 +97,12 @@ def test_some_component_is_dropped_and_some_stays(components):
     posterior = model.fit(np.array([[-9.0], [0.0], [9.0]]), rng=1).posterior
     with pytest.raises(StructureMismatch, match="at least one must be left"):
         db.merging.drop(posterior, *components)
+
+
+def test_topics_are_divided_only_if_all_posteriors_are_there(rng):
+    topics = rng.dirichlet(np.full(30, 0.1), 4)
+    given = [texts(rng, topics, seed) for seed in range(10)]
+    merged = db.merge(given, components=3)
+    with pytest.raises(StructureMismatch, match="do not add up to slot 0"):
+        db.merging.split(merged, 0, given[:-1])
+    split_off(merged, db.merging.split(merged, 0, given).posterior, 0)

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 
 import decbayes as db
 from decbayes import models
-from decbayes.base.digits import digits
+from decbayes.base.display import digits
 from decbayes.models.core.registry import SHIPPED
 from decbayes.posterior import MEAN_FIELD
 from decbayes.reporting.paper_tables import paper_table

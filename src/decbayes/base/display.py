@@ -1,4 +1,4 @@
-"""How values are displayed when printed and in notebooks, and what views add to a merge's remarks.
+"""How values are displayed when printed and in notebooks, digits of numbers, and what views add to a merge's remarks.
 
 Higher rooms do both; they are loaded on demand.
 """
@@ -35,3 +35,12 @@ def text_of(posterior: Any) -> str:
     """A posterior as a few lines of text."""
     text: str = import_module("decbayes.views.text_summary").text_of(posterior)
     return text
+
+
+def digits(value: float, count: int) -> str:
+    """This many significant digits; all digits before the point, with separators, if these are more.
+
+    "g" alone writes 999.6 as 1e+03.
+    """
+    large = abs(float(f"{value:.{count}g}")) >= 10**count
+    return f"{value:,.0f}" if large else f"{value:.{count}g}"

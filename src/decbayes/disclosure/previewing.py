@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from decbayes.base.digits import digits
+from decbayes.base.display import digits
 from decbayes.disclosure._exposure import Exposure, exposure
 from decbayes.disclosure.guarding import least_persons, of_number, persons_in
 from decbayes.disclosure.ledger import Ledger

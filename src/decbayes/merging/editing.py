@@ -23,8 +23,8 @@ from decbayes.remarks import Remark
 
 BY_HAND = "by hand"
 # Slots are the same if they differ by less than this part of their numbers; counts of slots that are NEAR are divided
-# like them.
-EQUAL, NEAR = 1e-6, 0.5
+# like them, if all counts of the merge are there.
+EQUAL, NEAR, ALL = 1e-6, 0.2, 1e-3
 
 
 def name(posterior: Posterior, names: Mapping[int, str]) -> Posterior:
@@ -142,17 +142,19 @@ def parts_in(posterior: Posterior, slot: int, posteriors: Sequence[Posterior]) -
     """
     (coupled,) = posterior.structure.symmetry
     factors = [name for name in coupled.factors if not posterior.structure.families[name].over_components]
-    given = np.concatenate([dense(posterior.contribution[name])[slot] for name in factors])
+    whole = np.hstack([dense(posterior.contribution[name]) for name in factors])
+    given, counts = whole[slot], all(is_divisible(posterior, name) for name in factors)
     nearest, found = np.inf, list[Posterior]()
     for alignment in alignments_of(posterior, posteriors):
         merged = alignment.merged()
         rows = np.hstack([dense(merged.contribution[name]) for name in factors])
         apart = np.abs(rows - given).sum(axis=1) / max(np.abs(given).sum(), LEAST_EVIDENCE)
-        if apart.min() < nearest:
+        complete = counts and abs(rows.sum() - whole.sum()) <= ALL * whole.sum()
+        if apart.min() < min(nearest, NEAR if complete else EQUAL):
             nearest, found = float(apart.min()), list(parts_of(alignment, int(apart.argmin())))
         if nearest <= EQUAL:
             break
-    if nearest > (NEAR if all(is_divisible(posterior, name) for name in factors) else EQUAL):
+    if nearest == np.inf:
         raise StructureMismatch(
             f"These posteriors do not add up to slot {slot} of the merge. Give all that were merged, as they were "
             "merged; a slot that was joined by hand, or made in another way, cannot be divided."

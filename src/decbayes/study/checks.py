@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from decbayes.base.digits import digits
+from decbayes.base.display import digits
 from decbayes.columns import OTHER, Column, YesNo
 from decbayes.columns.frames import coded
 from decbayes.disclosure.preparing import MADE_UP, prepared

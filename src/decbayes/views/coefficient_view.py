@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from decbayes.base.digits import digits
+from decbayes.base.display import digits
 from decbayes.columns import OTHER
 from decbayes.families import dense
 from decbayes.merging import Alignment

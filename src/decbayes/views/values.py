@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from decbayes.base.digits import digits
+from decbayes.base.display import digits
 from decbayes.families import Array
 
 Row = Mapping[str, Any]

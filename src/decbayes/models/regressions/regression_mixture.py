@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
 from decbayes.base.arguments import Above, check_level, check_positive
-from decbayes.base.digits import digits
+from decbayes.base.display import digits
 from decbayes.columns import Column
 from decbayes.families import Array, GaussianGamma, MeanAndPrecision
 from decbayes.families.matrices import flat, folded, mirrored, upper_products

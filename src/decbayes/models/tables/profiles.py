@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from decbayes.base.arguments import check_level
-from decbayes.base.digits import digits
+from decbayes.base.display import digits
 from decbayes.columns import Column, decoded
 from decbayes.columns.frames import Columns
 from decbayes.families import Array, dense

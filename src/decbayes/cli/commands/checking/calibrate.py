@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from numpy.typing import NDArray
 from rich.table import Table
 
-from decbayes.base.digits import digits
+from decbayes.base.display import digits
 from decbayes.base.writing import write_whole
 from decbayes.calibration import Information
 from decbayes.calibration.intervals import by_response

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 from cyclopts import Parameter
 
-from decbayes.base.digits import digits
+from decbayes.base.display import digits
 from decbayes.cli.commands.everyday._shared_folder import Joining, RoundToMake, Waiting, next_step
 from decbayes.cli.shared.common_options import (
     AS_THEY_ARE,

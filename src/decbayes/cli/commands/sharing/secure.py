@@ -12,7 +12,7 @@ from cyclopts.types import NonNegativeInt, PositiveInt
 from cyclopts.validators import Number
 from rich.table import Table
 
-from decbayes.base.digits import digits
+from decbayes.base.display import digits
 from decbayes.base.extras import require_extra
 from decbayes.base.writing import write_whole
 from decbayes.cli.commands.network.charter import keys, rules_in_words

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from decbayes.base.digits import digits
+from decbayes.base.display import digits
 from decbayes.cli.commands.study._where import ANY_STUDY, Where, print_problems, print_turn, write_pages
 from decbayes.cli.shared.running import WrongArgument, with_example
 from decbayes.cli.shared.standard_streams import json_option, print_json
