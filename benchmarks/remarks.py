@@ -23,6 +23,10 @@ clusters eight standard deviations apart), also with outliers (2 % of the rows, 
 
 Three to six clusters in two to eight columns, at six to fourteen sites of 40 to 600 rows with different shares; the
 first site, or the first quarter of them, has one fault. Which sites are named as alone or as disagreeing.
+
+    python benchmarks/remarks.py --splits 200
+
+Random parts of scikit-learn's tables at 3 to 15 sites: what plain and robust merges say of sites that are all the same.
 """
 
 import argparse
@@ -184,6 +188,36 @@ def faulty_sites(first: int, count: int) -> None:
         print(f"{fault:32}" + "".join(f"{rate(outcome):>14}" for outcome in zip(*named, strict=True)), flush=True)
 
 
+def random_splits(first: int, count: int) -> None:
+    """What merges say of random parts of real tables."""
+    from sklearn import datasets
+
+    tables = [load().data for load in (datasets.load_iris, datasets.load_wine, datasets.load_breast_cancer)]
+    tables.append(datasets.load_diabetes(scaled=False).data)
+    said: dict[str, list[bool]] = {}
+    for seed in range(first, first + count):
+        rng = np.random.default_rng([7, seed])
+        table = tables[seed % len(tables)]
+        table = rng.permutation((table - table.mean(axis=0)) / table.std(axis=0))[:, rng.permutation(4)]
+        sites, components = int(rng.integers(3, min(15, len(table) // 25) + 1)), rng.choice(["auto", "2", "3", "4"])
+        covariance = str(rng.choice(["diagonal", "full", "spherical"]))
+        number = "auto" if components == "auto" else int(components)
+        model = db.GaussianMixture(number, 4, covariance=covariance)
+        posteriors = [model.fit(part, rng=rng).posterior for part in np.array_split(table, sites)]
+        plain, robust = db.merge(posteriors).remarks, db.merging.robust_merge(posteriors)
+        found = {
+            "unlike shares": any(remark.kind == "unlike shares" for remark in plain),
+            "clearly disagrees": any("clearly disagree" in remark.what for remark in plain),
+            "like data, other components": any("data like the others'" in remark.what for remark in plain),
+            "robust: a site is accused": any(site.flagged and not site.alike for site in robust.sites),
+            "robust: slots could be made up": any("made them up" in remark.what for remark in robust.remarks()),
+        }
+        for name, outcome in found.items():
+            said.setdefault(name, []).append(outcome)
+    for name, outcomes in said.items():
+        print(f"{name:34} {rate(outcomes)}", flush=True)
+
+
 def rate(values) -> str:
     if not len(values):
         return "–"
@@ -199,6 +233,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--clusters", type=int, default=0, metavar="SETS", help="only sets of three clusters")
     parser.add_argument("--faults", type=int, default=0, metavar="SETS", help="only sets with faulty sites")
+    parser.add_argument("--splits", type=int, default=0, metavar="SETS", help="only random parts of real tables")
     parser.add_argument("--quick", action="store_true", help="twelve settings")
     options = parser.parse_args()
     options.count = 12 if options.quick else options.count
@@ -208,7 +243,9 @@ def main() -> None:
         other_units(options.first, options.clusters)
     if options.faults:
         faulty_sites(options.first, options.faults)
-    if options.clusters or options.faults:
+    if options.splits:
+        random_splits(options.first, options.splits)
+    if options.clusters or options.faults or options.splits:
         return
     results: dict[str, list[tuple[bool, bool]]] = {name: [] for name in STATEMENTS}
     topics_warned = []
