@@ -1,6 +1,6 @@
 """How often the statements that decbayes prints are true, in simulations inside and outside its models.
 
-    python benchmarks/statements.py [--part NAME] [--sets N] [--skip N] [--only TEXT]
+    python benchmarks/statements.py [--part NAME] [--sets N] [--skip N] [--only TEXT] [--halves]
 
 Each line is a statement in one setting, a rate, its standard error over data sets, their number, and seconds per set.
 `differ`: how often p < 0.05 for equal sites (it should be 5 %) and for sites that differ by half a deviation, how
@@ -261,14 +261,23 @@ DIFFERENT = {
 }
 
 
-def aligned(drawn, seed, name):
-    """The alignment of sites' fits, of what they broadcast first, or of what they have after two rounds."""
+def aligned(drawn, seed, name, halves=False):
+    """The alignment of sites' fits, of what they broadcast first, or of what they have after two rounds.
+
+    With `halves` sites that are alone say how far random halves of their rows are apart.
+    """
     rng = np.random.default_rng([seed, 25])
     model, shards = drawn(rng)
     if "first broadcasts" not in name and "after rounds" not in name:
-        return db.align([fit.posterior for fit in model.fit_many(shards, rng=rng)])
-    first = [model.fit_site(shard).posterior for shard in shards]
+        return db.align(said(model, [fit.posterior for fit in model.fit_many(shards, rng=rng)], shards, halves))
+    first = said(model, [model.fit_site(shard).posterior for shard in shards], shards, halves)
     return db.align(first) if "first broadcasts" in name else db.refine(model, shards, first, rounds=2).alignment
+
+
+def said(model, posteriors, shards, halves):
+    if not halves:
+        return posteriors
+    return [db.checking.with_halves(model, *site) for site in zip(posteriors, shards, strict=True)]
 
 
 def differ(options):
@@ -278,7 +287,7 @@ def differ(options):
             continue
         shares, stated, values, everywhere, begun = [], [], [], [], time.time()
         for seed in range(options.skip, options.skip + options.sets):
-            alignment = aligned(drawn, seed, name)
+            alignment = aligned(drawn, seed, name, options.halves)
             ((coupled, compared),) = db.checking.heterogeneity(alignment, worlds=options.worlds).items()
             finite = np.isfinite(compared.probability)
             known = compared.probability[finite]
@@ -806,6 +815,7 @@ def main():
     parser.add_argument("--sets", type=int, default=60)
     parser.add_argument("--skip", type=int, default=0, help="begin with this data set")
     parser.add_argument("--only", default="", help="settings whose names contain this")
+    parser.add_argument("--halves", action="store_true", help="with halves of the sites' own rows, in `differ`")
     parser.add_argument("--worlds", type=int, help="simulated worlds of each data set of `differ` and `worlds`")
     parser.add_argument("--quick", action="store_true", help="two data sets only")
     options = parser.parse_args()

@@ -12,6 +12,7 @@ from decbayes.calibration import (
     predictive_check,
     reliability,
     try_plan,
+    with_halves,
 )
 from decbayes.models.core.evaluation import adjusted_rand, hold_back, hold_out, relative_entropy
 from decbayes.models.mixtures import gibbs
@@ -35,4 +36,5 @@ __all__ = [
     "relative_entropy",
     "reliability",
     "try_plan",
+    "with_halves",
 ]

@@ -25,8 +25,9 @@ from decbayes.structure import CoupledSet, Structure, canonical_json
 FORMAT = "decbayes posterior 1"
 KEY = "decbayes"
 CALIBRATION = "calibration/"
-# Entries of the note: the posterior's remarks, its components' names, and hashes of the posteriors it is a merge of.
-REMARKS, NAMES, MERGED_FROM = "remarks", "names", "merged_from"
+# Entries of the note: the posterior's remarks, its components' names, hashes of the posteriors it is a merge of, and
+# how far halves of its rows are apart.
+REMARKS, NAMES, MERGED_FROM, HALVES = "remarks", "names", "merged_from", "halves"
 MOST_BYTES = 1 << 30
 # Longer descriptions, in bytes, are not read: Python's objects would take many times as much memory.
 MOST_DESCRIPTION = 1 << 25
@@ -171,12 +172,15 @@ def to_bytes(posterior: Posterior, note: Mapping[str, Any] | None = None) -> byt
     if posterior.calibration is not None:
         header["calibration"] = posterior.calibration.method
         tensors |= {name: array.astype("<f8") for name, array in posterior.calibration.arrays().items()}
-    remarks = {REMARKS: to_plain(posterior.remarks)} if posterior.remarks else {}
-    names = {NAMES: list(posterior.names)} if any(posterior.names) else {}
-    merged_from = {MERGED_FROM: list(posterior.merged_from)} if posterior.merged_from else {}
-    others = {name: value for name, value in (note or {}).items() if name not in (REMARKS, NAMES, MERGED_FROM)}
-    if others or remarks or names or merged_from:
-        header["note"] = {**others, **remarks, **names, **merged_from}
+    own: dict[str, list[Any]] = {
+        REMARKS: to_plain(posterior.remarks),
+        NAMES: list(posterior.names) if any(posterior.names) else [],
+        MERGED_FROM: list(posterior.merged_from),
+        HALVES: list(posterior.halves),
+    }
+    others = {name: value for name, value in (note or {}).items() if name not in own}
+    if noted_entries := others | {name: entry for name, entry in own.items() if entry}:
+        header["note"] = noted_entries
     try:
         # Notes name files, whose names need not be UTF-8.
         description = canonical_json(header, errors="backslashreplace").decode()
@@ -193,8 +197,8 @@ def from_bytes(content: bytes) -> Posterior:
     structure = structure_from(description, tensors)
     contribution = {name: contribution_from(tensors, name, structure) for name in structure.families}
     calibration, remarks = calibration_from(description, tensors), from_plain(noted(description, REMARKS))
-    names, merged_from = (noted_list(description, entry) for entry in (NAMES, MERGED_FROM))
-    return Posterior(structure, contribution, ids_from(description), calibration, remarks, names, merged_from)
+    names, merged_from, halves = (noted_list(description, entry) for entry in (NAMES, MERGED_FROM, HALVES))
+    return Posterior(structure, contribution, ids_from(description), calibration, remarks, names, merged_from, halves)
 
 
 def check_numbers(tensors: Arrays) -> None:
@@ -237,7 +241,7 @@ def ids_from(description: str) -> tuple[str, ...]:
     return tuple(ids)
 
 
-def noted_list(description: str, entry: str) -> tuple[str, ...]:
+def noted_list(description: str, entry: str) -> tuple[Any, ...]:
     """Such an entry of the note, if any."""
     noted_entry = noted(description, entry)
     if not isinstance(noted_entry, list):

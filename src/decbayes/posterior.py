@@ -31,6 +31,8 @@ def entry_name(entry: tuple[int, ...], labels: Sequence[str], quantity: str) -> 
 LONGEST_ID = 64
 # The hashes in `merged_from`: SHA-256 in hexadecimal digits.
 HASH, HEXADECIMAL = 64, frozenset("0123456789abcdef")
+# Limits on what a posterior says of halves of its rows.
+MOST_HALVES, LARGEST_HALVES = 4096, 1e9
 VALUE = "value"  # the quantity of families that have only one
 MEAN_FIELD, EXACT = "mean-field, not calibrated", "exact"
 # One posterior of all parameters together, close to the exact one: there is nothing to calibrate.
@@ -56,8 +58,8 @@ class Posterior(Displayed):
     site that are parts of one share its id. `names` are given by people. `calibration` holds better deviations than the
     families' own; `calibrate` computes them. `remarks` say what to know before relying on the posterior, most important
     first. `merged_from` are hashes of the posteriors that a merge consists of, or a fit was built on (`prior=`), so
-    that none of them counts again in the next merge. Neither is part of its value: equal posteriors may have different
-    remarks.
+    that none of them counts again in the next merge. `halves` say how far random halves of a site's own rows are apart
+    (`db.checking.with_halves`). None of these is part of its value: equal posteriors may have different remarks.
 
     `structure` is what all sites agree on, and `contribution` the matrix λ − λ0 of each factor.
 
@@ -77,6 +79,7 @@ class Posterior(Displayed):
     remarks: Sequence[Remark] = ()
     names: Sequence[str] = ()
     merged_from: Sequence[str] = ()
+    halves: Sequence[float] = ()
 
     def __post_init__(self) -> None:
         check_kind(Structure, structure=self.structure)
@@ -88,6 +91,7 @@ class Posterior(Displayed):
         for field in ("ids", "names"):
             object.__setattr__(self, field, checked_labels(field, getattr(self, field), self.structure))
         object.__setattr__(self, "merged_from", checked_hashes(self.merged_from))
+        object.__setattr__(self, "halves", checked_halves(self.halves))
         if self.calibration is not None:
             check_calibration(self, self.calibration)
         if isinstance(self.remarks, Later):
@@ -124,7 +128,7 @@ class Posterior(Displayed):
             name: part if part is self.contribution[name] else (frozen_sparse if name in sparse else frozen_dense)(part)
             for name, part in contribution.items()
         }
-        return unchecked(self.structure, frozen, self.ids)
+        return unchecked(self.structure, frozen, self.ids, self.halves)
 
     @property
     def natural(self) -> Mapping[str, Array]:
@@ -269,7 +273,7 @@ class Posterior(Displayed):
     def __reduce__(self) -> tuple[Any, ...]:
         # A read-only view cannot be pickled; other processes get a posterior that is checked again.
         fields = self.structure, dict(self.contribution), self.ids, self.calibration, self.remarks, self.names
-        return Posterior, (*fields, self.merged_from)
+        return Posterior, (*fields, self.merged_from, self.halves)
 
     def __str__(self) -> str:
         """A summary for people: components or coefficients with intervals, and the remarks."""
@@ -333,11 +337,14 @@ class Posterior(Displayed):
         return frozen
 
 
-def unchecked(structure: Structure, frozen: Mapping[str, Contribution], ids: Sequence[str] = ()) -> Posterior:
+def unchecked(
+    structure: Structure, frozen: Mapping[str, Contribution], ids: Sequence[str] = (), halves: Sequence[float] = ()
+) -> Posterior:
     """A posterior from contributions that are known to be within the domain."""
     posterior = object.__new__(Posterior)
     fields = {"structure": structure, "contribution": MappingProxyType(frozen), "ids": ids}
-    for field, value in {**fields, "calibration": None, "remarks": (), "names": (), "merged_from": ()}.items():
+    others = {"calibration": None, "remarks": (), "names": (), "merged_from": (), "halves": halves}
+    for field, value in {**fields, **others}.items():
         object.__setattr__(posterior, field, value)
     return posterior
 
@@ -396,6 +403,16 @@ def checked_hashes(hashes: Any) -> tuple[str, ...]:
     if not all(isinstance(text, str) and len(text) == HASH and set(text) <= HEXADECIMAL for text in given):
         raise InvalidPosterior("merged_from must be hashes of posteriors, as merges write them.")
     return tuple(sorted(set(given)))
+
+
+def checked_halves(values: Any) -> tuple[float, ...]:
+    """A few numbers of ordinary size that are not negative."""
+    given = tuple(values)
+    if len(given) > MOST_HALVES or not all(type(value) is float and 0.0 <= value <= LARGEST_HALVES for value in given):
+        raise InvalidPosterior(
+            "halves must be numbers that are not negative, as `db.checking.with_halves` writes them."
+        )
+    return given
 
 
 def check_calibration(posterior: Posterior, calibration: Any) -> None:

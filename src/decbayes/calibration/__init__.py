@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from decbayes.calibration.checks import diagnose as diagnose
     from decbayes.calibration.checks import predictive_check as predictive_check
     from decbayes.calibration.differences import heterogeneity as heterogeneity
+    from decbayes.calibration.differences import with_halves as with_halves
     from decbayes.calibration.intervals import calibrate as calibrate
     from decbayes.calibration.intervals import calibrated as calibrated
     from decbayes.calibration.intervals import jackknifed as jackknifed
@@ -36,7 +37,7 @@ else:
         __name__,
         {
             ".checks": "Diagnosis PredictiveCheck diagnose predictive_check",
-            ".differences": "heterogeneity",
+            ".differences": "heterogeneity with_halves",
             ".intervals": "calibrate calibrated jackknifed",
             ".learning": "reliability why_unknown",
             ".linear_response": "covariance",

@@ -1,4 +1,7 @@
-"""Whether sites differ by more than chance: p-values from simulated sites that share the same values."""
+"""Whether sites differ by more than chance: p-values from simulated sites that share the same values.
+
+How far random halves of a site's own rows are apart is for where the model does not hold.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -9,22 +12,35 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from decbayes.base.arguments import check_kind, check_whole
-from decbayes.calibration.worlds import QUICK, Setting, Worlds, in_common_terms, redivide, sharpened, worlds_of
-from decbayes.errors import NotCalibrated, StructureMismatch
+from decbayes.calibration.worlds import (
+    QUICK,
+    RESTARTS,
+    TIMES,
+    Setting,
+    Worlds,
+    in_common_terms,
+    redivide,
+    sharpened,
+    worlds_of,
+)
+from decbayes.errors import DecbayesError, NotCalibrated, StructureMismatch
 from decbayes.families import Array, dense
-from decbayes.merging import Alignment, Heterogeneity, reading
+from decbayes.merging import Alignment, Heterogeneity, align, reading
 from decbayes.merging.base.components import Components
 from decbayes.merging.base.problem import Solver
 from decbayes.merging.base.recentring import recentred
 from decbayes.merging.grouping.search import SlotSearch
 from decbayes.merging.reading import RANK, Chance, Chances, Coefficients, Spread, ranks
+from decbayes.models.core.model import Model
+from decbayes.models.core.persons import Persons
 from decbayes.models.core.registry import model_for
 from decbayes.models.core.simulation import drawn_parameters
 from decbayes.models.regressions.messages.redrawn import RowsLike
 from decbayes.models.regressions.regression import Regression
+from decbayes.models.regressions.robust_errors import RobustErrors
 from decbayes.posterior import Posterior
 from decbayes.remarks import too_narrow
-from decbayes.structure import CoupledSet
+from decbayes.structure import CoupledSet, Structure
 
 # Simulated worlds. If there are more sites than this, or more observations per site, only some are simulated: their
 # spread relative to chance hardly depends on the number any more.
@@ -39,6 +55,10 @@ PRIOR_WORLDS = 2.0
 # Differences are not quantified if equal sites differ, on average over slots, this many times more than sites with
 # separate components would: fits of components that overlap so much end in different places.
 MOST_BY_CHANCE = 5.0
+# The fewest persons in a half of a site's rows.
+FEWEST = 10
+# The expected 2D of two sites of n rows, relative to that of n rows and a half of them.
+AS_TWO_SITES = (0.5 * (2.0 + 2.0 / TIMES)) / ((1.0 + 3.0 / TIMES) / 3.0)
 # Rows times coefficients of one world of a regression up to which many worlds take seconds.
 QUICK_CELLS = 300_000
 
@@ -56,6 +76,9 @@ def heterogeneity(
     compared in the same way; they differ by chance alone. Coefficients of regressions are compared as well: they have
     no labels, and their key is a coupled set of their own. Those of linear regressions are compared as if the noise
     were equally large at all sites, which need not be so.
+
+    Where sites state how far random halves of their own rows are apart (`with_halves`), equal sites may be as far apart
+    as that: then p-values also hold where the model does not.
 
     Posteriors of a round depend on each other. Coefficients are then compared by a score test; components have no
     p-values, because they differ less than those that sites fitted alone.
@@ -118,8 +141,11 @@ def in_worlds(alignment: Alignment, setting: Setting, worlds: int) -> Heterogene
     """The comparison with a number of simulated worlds."""
     redivided, sent = simulated_spreads(worlds_of(setting), worlds)
     freedom = reading.spread_of_components(setting.redivided or alignment, setting.coupled).freedom
-    chance = chance_of(redivided, freedom)
-    return reading.of_components(alignment, setting.coupled, chance, usual_spread(sent), setting.redivided)
+    chance, of_one = chance_of(redivided, freedom), freedom.sum() / (len(alignment.posteriors) - 1)
+    wider = reading.widened(chance, alignment.posteriors, of_one)
+    usual = usual_spread(sent) * wider.mean / chance.mean
+    compared = reading.of_components(alignment, setting.coupled, wider, usual, setting.redivided)
+    return replace(compared, halves=wider is not chance)
 
 
 def simulated_spreads(worlds: Worlds, count: int) -> tuple[Spread, Spread]:
@@ -146,19 +172,24 @@ def usual_spread(sent: Spread) -> Array:
 
 def small_enough(alignment: Alignment, solver: Solver | None) -> Setting:
     """The setting to simulate; with very many sites or observations, some of them."""
-    structure, count = alignment.structure, len(alignment.posteriors)
-    if len(structure.symmetry) != 1 or not structure.resizable:
-        raise NotCalibrated("Sites can be simulated only for one set of components with a common prior.")
+    count = len(alignment.posteriors)
     if count < 2:
         raise NotCalibrated("One posterior alone differs from nothing.")
-    if any(structure.families[name].countable for name in structure.symmetry[0].factors):
-        # p was below 0.05 for 16 % of the topics of equal sites, and for 33 % if documents mix more topics.
-        raise NotCalibrated("There is no test for topics: how they mix in documents changes how far they differ.")
+    check_comparable(alignment.structure)
     every = -(-count // MOST_SITES)
     some = alignment.order[::every] if every > 1 else ()
     whole = Setting(alignment, None, solver, sites=some)
     large = any(site.sum() > MOST_OBSERVATIONS for site in whole.evidence)
     return replace(whole, most=MOST_OBSERVATIONS) if large else whole
+
+
+def check_comparable(structure: Structure) -> None:
+    """Refuse models whose sites cannot be simulated."""
+    if len(structure.symmetry) != 1 or not structure.resizable:
+        raise NotCalibrated("Sites can be simulated only for one set of components with a common prior.")
+    if any(structure.families[name].countable for name in structure.symmetry[0].factors):
+        # p was below 0.05 for 16 % of the topics of equal sites, and for 33 % if documents mix more topics.
+        raise NotCalibrated("There is no test for topics: how they mix in documents changes how far they differ.")
 
 
 def in_slots_of(truth: Posterior, redivided: Alignment, sent: Alignment, coupled: CoupledSet) -> tuple[Spread, Spread]:
@@ -200,7 +231,7 @@ def of_coefficients(alignment: Alignment, factor: str, known: Coefficients, worl
         if alignment.refined:
             return by_scores(alignment, factor, known, worlds)
         if (exact := exact_chances(alignment, factor, known)) is not None:
-            return reading.of_coefficients(alignment, factor, known, exact)
+            return compared_coefficients(alignment, factor, known, exact)
         return against_redrawn(alignment, factor, known, worlds)
     except (NotCalibrated, StructureMismatch) as error:
         unknown = Chances.unknown(known.shifts.shape[1])
@@ -224,16 +255,22 @@ def by_scores(alignment: Alignment, factor: str, known: Coefficients, worlds: in
     except NotCalibrated:
         rows = known.shifts.shape[1]
         chi_squares = Chances.of_noise(known, np.ones(rows), np.full(rows, reading.KNOWN))
-        return reading.of_coefficients(alignment, factor, known, chi_squares)
+        return compared_coefficients(alignment, factor, known, chi_squares)
+
+
+def compared_coefficients(alignment: Alignment, factor: str, known: Coefficients, chances: Chances) -> Heterogeneity:
+    """The comparison with equal sites, which are as far apart as halves of the sites' own rows."""
+    wider = reading.widened_each(chances, alignment.sent or alignment.posteriors)
+    return replace(reading.of_coefficients(alignment, factor, known, wider), halves=wider is not chances)
 
 
 def against_redrawn(alignment: Alignment, factor: str, known: Coefficients, worlds: int | None) -> Heterogeneity:
     """The comparison with simulated sites of a regression, and with more where these may change the verdict."""
     redrawing = Redrawing(alignment, factor)
-    compared = reading.of_coefficients(alignment, factor, known, redrawing.chances(known, worlds or WORLDS))
+    compared = compared_coefficients(alignment, factor, known, redrawing.chances(known, worlds or WORLDS))
     if worlds is None and in_doubt(compared) and redrawing.cells <= QUICK_CELLS:
         chances = redrawing.chances(known, TIMES_MORE * WORLDS)
-        return reading.of_coefficients(alignment, factor, known, chances)
+        return compared_coefficients(alignment, factor, known, chances)
     return compared
 
 
@@ -329,3 +366,77 @@ def redrawn_spreads(redrawing: Redrawing, world: int) -> tuple[Spread, Spread]:
     parts = [part for part in (family.quadratic(contribution, merged.natural[factor]) for contribution in sent) if part]
     coefficients = Coefficients(*map(np.array, zip(*parts, strict=True)))
     return coefficients.compared(np.ones(1))[0], coefficients.each()
+
+
+def with_halves(model: Model, posterior: Posterior, data: Any, *, persons: Any = None) -> Posterior:
+    """The posterior of these data, which also says how far random halves of them are apart.
+
+    `heterogeneity` then knows how far apart random parts of the sites' data are, even if the model does not hold: tails
+    are heavy, columns correlated, or the noise depends on a column. Values and digests stay as they are. Unchanged if
+    there are too few rows, or if sites of this model are not compared.
+
+    Args:
+        model: the fitted model.
+        posterior: what it has learned from the data, alone.
+        data: the site's data.
+        persons: a name or number per observation, if persons may have several observations.
+
+    >>> rng = np.random.default_rng(0)
+    >>> rows = {"x": rng.normal(size=100), "y": rng.normal(size=100)}
+    >>> model = db.LinearRegression("y", columns={"x": "real", "y": "real"})
+    >>> posterior = model.fit(rows).posterior
+    >>> stated = db.checking.with_halves(model, posterior, rows)
+    >>> stated == posterior, len(stated.halves)
+    (True, 4)
+    """
+    check_kind(Posterior, posterior=posterior)
+    people = Persons.of(persons).checked(model.count(data))
+    if people.total(model.count(data)) < 2 * FEWEST:
+        return posterior
+    try:
+        values = (
+            of_rows(model, posterior, data, people)
+            if isinstance(model, Regression)
+            else of_fits(model.for_posterior(posterior), posterior, data, people)
+        )
+        return replace(posterior, halves=values)
+    except (DecbayesError, np.linalg.LinAlgError, ArithmeticError):
+        return posterior
+
+
+def of_fits(model: Model, posterior: Posterior, data: Any, persons: Persons) -> tuple[float, ...]:
+    """How far the fits of random halves are from that of all rows, relative to the number of parameters.
+
+    With n rows, and k n rows drawn for each fitted row, the variance of the difference from a fit of m = n / 2 rows is
+    1/m − 1/n + 1/(k n) + 1/(k m) per row, and that of two sites 2/n + 2/(k n): see `AS_TWO_SITES`. Two halves would
+    end in the same place more rarely than two sites, and a bootstrap would take rows twice. Of many rows, as of a large
+    site that is simulated, a random sample is fitted.
+    """
+    check_comparable(posterior.structure)
+    if too_narrow([posterior]):
+        return ()
+    fast = replace(model, ascent=replace(model.ascent, restarts=min(model.ascent.restarts, RESTARTS)))
+    rng, rows = np.random.default_rng(int(posterior.digest[:16], 16)), persons.rows(model.count(data))
+
+    def fit_of(share: float) -> Posterior:
+        some = rng.permutation(len(rows))[: round(share * len(rows))]
+        return fast.fit(model.taken(data, np.concatenate([rows[person] for person in some])), rng=rng).posterior
+
+    if model.count(data) > MOST_OBSERVATIONS:
+        some = rng.permutation(len(rows))[: int(len(rows) * MOST_OBSERVATIONS / model.count(data))]
+        rows = [rows[person] for person in some]
+        posterior = fit_of(1.0)
+    values: list[float] = []
+    for _ in range(reading.HALVES):
+        common = in_common_terms(small_enough(align([posterior, fit_of(0.5)]), None))
+        spread = reading.spread_of_components(common.redivided or common.alignment, common.coupled)
+        if (freedom := spread.freedom.sum()) > 0.0:
+            values.append(float(AS_TWO_SITES * spread.statistic.sum() / freedom))
+    return tuple(values)
+
+
+def of_rows(model: Regression, posterior: Posterior, data: Any, persons: Persons) -> tuple[float, ...]:
+    """The same for coefficients, from the scores of all rows."""
+    if model.varying or model.weights or model.hides_outcome(data):
+        return ()
+    return RobustErrors(model, posterior).halves(data, persons)

@@ -196,7 +196,7 @@ def title_of(model: Model, manifest: Manifest | None) -> str:
 
 
 def about_file(model: Model, posterior: Posterior, manifest: Manifest | None) -> Iterator[Statement]:
-    numbers = sum(prior.size for prior in posterior.structure.prior.values())
+    numbers = sum(prior.size for prior in posterior.structure.prior.values()) + len(posterior.halves)
     yield Statement("the file holds", f"{numbers:,} numbers: sums over records, no record itself")
     if manifest is None:
         yield Statement("made by", "unknown: the file has no manifest, so nobody can check its rules", "look")

@@ -159,8 +159,10 @@ class Alignment(Displayed):
         """One posterior with its components in the common slots; remarks that may name components are left out."""
         sums = AssignedSums(self.structure)
         sums.add(self.posteriors[site], self.assignments[site], site, self.divisions)
-        remarks = () if self.structure.symmetry else self.posteriors[site].remarks
-        return Posterior(self.structure, sums.contributions(), remarks=remarks)
+        if self.structure.symmetry:
+            return Posterior(self.structure, sums.contributions())
+        remarks, halves = self.posteriors[site].remarks, self.posteriors[site].halves
+        return Posterior(self.structure, sums.contributions(), remarks=remarks, halves=halves)
 
     def without(self, site: int) -> Posterior:
         """The merge of all other posteriors in the same slots."""

@@ -104,7 +104,7 @@ def difference_remarks(findings: Findings, coupled: CoupledSet) -> Iterator[Rema
             f"Sites differ by more than the model expects by chance in {findings.nouns(len(names))}: "
             f"{first_few(names, separator='; ')}.",
             "Do not rely on intervals there: they assume that sites share the same values and the model holds.",
-            f"p {least} if the sites were the same, {findings.view.record}s were independent and the model held.",
+            f"p {least} {heterogeneity.provided(f'{findings.view.record}s were independent')}.",
         )
 
 

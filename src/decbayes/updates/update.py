@@ -147,7 +147,8 @@ class Update:
 
     def _part_of_the_way(self, previous: Posterior, learned: Posterior) -> Posterior:
         """The new contribution, with what the site's own fit said about its data: a refit depends on other sites."""
-        return replace(self._stepped(previous, learned), remarks=after_refit(previous.remarks))
+        stepped, remarks = self._stepped(previous, learned), after_refit(previous.remarks)
+        return replace(stepped, remarks=remarks, halves=previous.halves)
 
     def _stepped(self, previous: Posterior, learned: Posterior) -> Posterior:
         if self.damping == 1.0:

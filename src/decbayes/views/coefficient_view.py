@@ -160,7 +160,7 @@ class CoefficientView(View):
             f"Sites differ by more than chance in {texts}{alone}: intervals, which assume equal coefficients, are too "
             "narrow.",
             advice,
-            f"p {heterogeneity_of(alignment).p_text(0)} if the sites were the same and the model held.",
+            f"p {heterogeneity_of(alignment).p_text(0)} {heterogeneity_of(alignment).provided()}.",
         )
 
     def _not_compared(self, alignment: Alignment) -> Iterator[Remark]:

@@ -197,15 +197,25 @@ def save_draft(
     changed: Sequence[str] = (),
     remarks: Sequence[Remark] = (),
     note: Mapping[str, Any] | None = None,
+    halves: bool = False,
     **context: Any,
 ) -> Posterior:
-    """Write the draft of a posterior under the rules, with remarks on its data; prints what was hidden."""
+    """Write the draft of a posterior under the rules, with remarks on its data; prints what was hidden.
+
+    With `halves` it says how far random halves of its rows are apart, if components keep all their rows.
+    """
     from decbayes.disclosure.drafting import drafted
 
     posterior = replace(posterior, remarks=(*dict.fromkeys((*posterior.remarks, *remarks)),))
     draft, manifest = drafted(posterior, observations, rules, site=site, changed=tuple(changed), **context)
-    for change in manifest.changed[len(changed) :]:
+    hidden = manifest.changed[len(changed) :]
+    for change in hidden:
         messages().print(plain(change))
+    if halves and not hidden:
+        from decbayes.calibration import with_halves
+        from decbayes.models.core.registry import model_for
+
+        draft = with_halves(model_for(draft.structure), draft, observations, persons=context.get("persons"))
     save(draft, output, note={**(note or {}), KEY: manifest.plain()})
     return draft
 

@@ -73,11 +73,15 @@ def data_totals(posterior: Posterior) -> Array:
 
 def same_totals(first: Array, second: Array) -> bool:
     """Whether two sites' sums are equal, and not by chance."""
-    if len(first) != len(second) or np.abs(first - second).max() > SAME * np.abs(first).max():
-        return False
-    scaled = np.full(len(first), np.inf)
+    same = len(first) == len(second) and np.abs(first - second).max() <= SAME * np.abs(first).max()
+    return bool(same and no_chance(first))
+
+
+def no_chance(totals: Array) -> bool:
+    """Whether another site hardly has equal sums by chance, as with a few small whole numbers."""
+    scaled = np.full(len(totals), np.inf)
     for decimals in reversed(range(DECIMALS + 1)):
-        tried = first * 10.0**decimals
+        tried = totals * 10.0**decimals
         scaled = np.where(np.abs(tried - np.round(tried)) < 1e-6, np.abs(np.round(tried)), scaled)
     nats = np.where(np.isinf(scaled), NO_CHANCE, 0.5 * np.log1p(4.0 * np.pi * np.where(np.isinf(scaled), 0.0, scaled)))
     return bool(nats.sum() >= NO_CHANCE)

@@ -105,6 +105,11 @@ class Chance:
         """For this share of the degrees of freedom, as if some sites were left out."""
         return replace(self, shape=self.shape * share)
 
+    def widened(self, times: Array | float, variance: Array | float, degrees: Array | float) -> "Chance":
+        """If equal sites are `times` as far apart, as known from `degrees` degrees of freedom, with more variance."""
+        known = 1.0 / (1.0 / self.degrees + 1.0 / np.asarray(degrees))
+        return replace(self, mean=self.mean * times, shape=self.shape / variance, degrees=known)
+
     def probability(self, relative: Array) -> Array:
         """The probability of at least this spread: that of an F, averaged over the variances that it may have."""
         times = np.maximum(relative, 0.0) / self.mean
@@ -141,6 +146,8 @@ class Heterogeneity:
         reason: why there is no p-value, if there is none.
         at_most: per slot, a bound that the probability hardly exceeds if more sites are simulated; None if none were.
         site: the only site without which the coefficients of a regression would not differ; None if there is none.
+        halves: whether sites that are the same may be as far apart as random halves of the sites' own rows, so that
+            p-values hold even if the model does not.
 
     >>> times = {"mean": {"value": np.array([[1.1]])}}
     >>> alike = db.merging.Heterogeneity(np.array([1.1]), np.array([0.3]), {"mean": {"value": np.zeros((1, 1))}}, times)
@@ -156,6 +163,7 @@ class Heterogeneity:
     reason: str = ""
     at_most: Array | None = None
     site: int | None = None
+    halves: bool = False
 
     def differ(self, slot: int) -> bool:
         """Whether to report a difference, whatever more simulations would show: for equal sites, any slot is reported
@@ -170,6 +178,12 @@ class Heterogeneity:
         if self.at_most is None:
             return f"= {probability:.2g}"
         return f"about {probability:.1g}" if probability >= SMALLEST else f"below {SMALLEST:g}"
+
+    def provided(self, *further: str) -> str:
+        """What a p-value takes for granted, in words."""
+        conditions = ["the sites were the same", *further, *([] if self.halves else ["the model held"])]
+        *first, last = conditions
+        return f"if {', '.join(first)} and {last}" if first else f"if {last}"
 
 
 def spread_of_components(alignment: Alignment, coupled: CoupledSet) -> Spread:
@@ -288,6 +302,13 @@ class Chances(NamedTuple):
 
     joint: Chance
     each: Chance
+    times: Array | float = 1.0
+
+    @property
+    def inflation(self) -> Array:
+        """The mean spread of each entry: of all together, or (K, D) if the model does not hold."""
+        mean = self.joint.mean
+        return mean if np.ndim(self.times) == 0 else mean[:, None] * self.times
 
     @classmethod
     def unknown(cls, rows: int) -> "Chances":
@@ -324,7 +345,7 @@ def of_coefficients(
     alignment: Alignment, factor: str, known: Coefficients, chances: Chances, reason: str = ""
 ) -> Heterogeneity:
     """The comparison of all sites' versions of one vector per row."""
-    (spread, entries), each = known.compared(chances.joint.mean), known.each()
+    (spread, entries), each = known.compared(chances.inflation), known.each()
     quantity = alignment.merged().quantities(factor)[0]
     between, times = {factor: {quantity: entries.between}}, {factor: {quantity: entries.times}}
     ratio = np.sqrt(spread.relative / chances.joint.mean)
@@ -340,7 +361,7 @@ def to_let_differ(known: Coefficients, chances: Chances) -> tuple[int, ...]:
     chosen: list[int] = []
     width = known.shifts.shape[-1]
     while len(chosen) < width:
-        spread, entries = known.compared(chances.joint.mean[:1])
+        spread, entries = known.compared(chances.inflation[:1])
         most = int(np.nanargmax(np.append(entries.times[0], 0.0)))
         rare = chances.at_most(spread, known.each())[0] < RARELY
         if not rare or most in (*chosen, width) or entries.times[0, most] <= NOTABLE:
@@ -366,9 +387,9 @@ def alike_without(known: Coefficients, chances: Chances, joint: Spread, each: Sp
         chance.of_fewer(
             np.divide(left.freedom, before.freedom, out=np.ones(left.freedom.shape), where=left.freedom > 0.0)
         )
-        for chance, left, before in zip(chances, (joint_rest, each_rest), (joint, each), strict=True)
+        for chance, left, before in zip(chances[:2], (joint_rest, each_rest), (joint, each), strict=True)
     ]
-    return bool(Chances(*fewer).probability(joint_rest, each_rest)[0] > ALIKE)
+    return bool(Chances(fewer[0], fewer[1]).probability(joint_rest, each_rest)[0] > ALIKE)
 
 
 def ranks(precisions: Array) -> NDArray[np.intp]:
@@ -386,7 +407,8 @@ class Comparison:
     """All entries of one quantity, (slots, …), compared with the merge site by site."""
 
     def __init__(self, mean: Array, deviation: Array, inflation: Array) -> None:
-        self.mean, self.inflation = mean, inflation.reshape(-1, *(1,) * (mean.ndim - 1))
+        self.mean = mean
+        self.inflation = inflation if inflation.shape == mean.shape else inflation.reshape(-1, *(1,) * (mean.ndim - 1))
         known = np.isfinite(deviation) & (deviation > 0.0)
         self.precision = np.divide(1.0, deviation**2, out=np.zeros(deviation.shape), where=known)
         self.statistic, self.weight, self.squares, self.sites = (np.zeros(deviation.shape) for _ in range(4))

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from scipy.special import gammainc
 
 from decbayes.families import Array
+from decbayes.merging.base.copies import no_chance
 from decbayes.merging.robust._likeness import LITTLE
 from decbayes.merging.robust.votes import Group
 
@@ -26,8 +27,8 @@ def first_of(copies: NDArray[np.bool_]) -> dict[int, int]:
 
 
 def exact_copies(groups: Sequence[Group]) -> NDArray[np.bool_]:
-    """(sites, sites): which sites repeat an earlier one, regardless of labels and amounts of evidence."""
-    return np.asarray(earlier(groups) & np.all([same_profiles(group) for group in groups], axis=0))
+    """(sites, sites): which sites repeat an earlier one, not by chance, regardless of labels and amounts of evidence."""
+    return not_by_chance(groups, earlier(groups) & np.all([same_profiles(group) for group in groups], axis=0))
 
 
 def near_copies(groups: Sequence[Group]) -> NDArray[np.bool_]:
@@ -40,7 +41,14 @@ def near_copies(groups: Sequence[Group]) -> NDArray[np.bool_]:
     pairs, parameters = earlier(groups), known_parameters(groups)
     usual = np.median(lost[pairs & np.isfinite(lost)]) if (pairs & np.isfinite(lost)).any() else 0.0
     unlikely = gammainc(0.5 * np.maximum(parameters, 1.0)[:, None], lost) < CHANCE
-    return np.asarray(pairs & unlikely & (lost * LESS_ALIKE <= usual))
+    return not_by_chance(groups, pairs & unlikely & (lost * LESS_ALIKE <= usual))
+
+
+def not_by_chance(groups: Sequence[Group], alike: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The pairs whose data could not as well be equal by chance, as a few whole numbers can."""
+    sums = np.concatenate([totals_of(group) / group.voting[:, None] for group in groups], axis=1)
+    certain = [bool(alike[site].any()) and no_chance(sums[site]) for site in range(len(alike))]
+    return np.asarray(alike & np.array(certain)[:, None])
 
 
 def earlier(groups: Sequence[Group]) -> NDArray[np.bool_]:
@@ -66,7 +74,11 @@ def site_losses(group: Group) -> Array:
 def same_profiles(group: Group) -> Array:
     """(sites, sites): whether two sites have the same sum of components per observation."""
     evidence = np.maximum(np.bincount(group.site, group.evidence, group.sites), LITTLE)
-    profiles = np.concatenate(group.sums(group.site, np.ones(len(group.site)), group.sites)[0], axis=1)
-    profiles = profiles / evidence[:, None]
+    profiles = totals_of(group) / evidence[:, None]
     apart = np.array([np.abs(profiles - profile).max(axis=1) for profile in profiles])
     return np.asarray(apart <= SAME * np.abs(profiles).max(axis=1))
+
+
+def totals_of(group: Group) -> Array:
+    """(sites, columns): the sums of each site's components."""
+    return np.concatenate(group.sums(group.site, np.ones(len(group.site)), group.sites)[0], axis=1)

@@ -31,6 +31,10 @@ from decbayes.posterior import Posterior
 if TYPE_CHECKING:
     from decbayes.models.regressions.regression import Regression
 
+# Directions with this much less information than others are ignored.
+RANK = 1e-9
+# A score is not made larger than as if this share of its information were of other rows.
+LEAST_LEFT = 0.05
 # The upper end of a 90 % interval, where the widened deviations match Student's t.
 UPPER = 0.95
 
@@ -78,6 +82,30 @@ class RobustErrors:
                 np.add.reduceat((counted * slopes[selected])[:, None] * matrix, starts),
                 np.add.reduceat(squares, starts),
             )
+
+    def halves(self, data: Any, clusters: Persons = EACH) -> tuple[float, ...]:
+        """How far random halves of the rows are apart, relative to what the model expects, without refits.
+
+            W = P⁻¹ Σ_c ũ_c ũ_cᵀ,    ũ_c = (I − P_c V)^(−½) u_c,    P = Σ_c P_c
+
+        Over all halvings, scores differ by W on average. Those of a fit are too small by its pull (HC2). The numbers
+        are tr W / D, how unequal directions are, D tr W² / (tr W)², and, for each coefficient, W with the others fixed.
+        """
+        side, root = len(self._covariance), np.linalg.cholesky(self._covariance)
+        middle, total = np.zeros((side, side)), np.zeros((side, side))
+        for scores, information in self.clusters(data, clusters):
+            values, axes = np.linalg.eigh(root.T @ information @ root)
+            along = np.einsum("cij,ci->cj", axes, scores @ root) / np.sqrt(np.maximum(1.0 - values, LEAST_LEFT))
+            unpulled = np.linalg.solve(root.T, np.einsum("cij,cj->ic", axes, along))
+            middle += unpulled @ unpulled.T
+            total += information.sum(axis=0)
+        ratio, (known, alone) = (
+            np.linalg.pinv(total, rcond=RANK, hermitian=True) @ middle,
+            map(np.diag, (total, middle)),
+        )
+        trace, rank = np.trace(ratio), np.linalg.matrix_rank(total, tol=RANK * np.abs(total).max())
+        each = np.divide(alone, known, out=np.zeros(side), where=known > 0.0)
+        return tuple(map(float, [trace / rank, rank * np.sum(ratio * ratio.T) / trace**2, *each]))
 
     def sums(self, data: Any, clusters: Persons = EACH) -> tuple[Array, Array, int]:
         """What a site sends: Σ ũ ũᵀ, Σ a² as one row, and the number of clusters."""

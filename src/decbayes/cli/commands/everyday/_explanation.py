@@ -115,7 +115,7 @@ def verdict(differences: Sequence[Difference], spread: Heterogeneity) -> Iterato
     notable = ", ".join(term.name for term in most_first if term.notable)
     which = f"in {notable}" if notable else "but no single term explains it"
     conclusion = f"Sites differ {which}" if spread.differ(0) else "No clear difference"
-    chance = f"p {spread.p_text(0)} if the sites were the same and the model held"
+    chance = f"p {spread.p_text(0)} {spread.provided()}"
     yield from (f"{conclusion}: {chance}", "(all terms together, and each by itself).")
 
 

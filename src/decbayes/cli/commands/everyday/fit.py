@@ -212,7 +212,7 @@ def fit(
     model = replace(safe.model, ascent=replace(model.ascent, **given(**search)))
     write = partial(
         save_draft, site=site, changed=safe.changed, left_out=report.left_out, remarks=report.remarks, output=output,
-        observations=observations, rules=in_force, persons=safe.persons, person=person,
+        observations=observations, rules=in_force, persons=safe.persons, person=person, halves=before is None,
     )  # fmt: skip
     write = partial(write, **file_context(before, public_documents(known, model)))
     with nullcontext() if device is None else use_device(device):

@@ -202,6 +202,7 @@ def make_round(step: RoundToMake, before: Round, data: list[Path], reading: Read
             refined = evened.fitted_wide(observations, step.wide, rng=rng, ascent=ascent, progress=bar)
         else:
             refined = evened.refined(observations, rng=rng, ascent=ascent, damping=refit.damping, progress=bar)
+    others: dict[str, Any] = {} if step.wide else {"belief": evened.after(refined), "others": before.others}
     draft = save_draft(
         refined.posterior,
         step.output,
@@ -215,7 +216,7 @@ def make_round(step: RoundToMake, before: Round, data: list[Path], reading: Read
         person=person,
         note=refined.note() | public_note(public),
         frequency=public,
-        **({} if step.wide else {"belief": evened.after(refined), "others": before.others}),
+        **others,
     )
     return replace(refined, posterior=draft)
 

@@ -1,0 +1,157 @@
+"""Halves of a site's own rows: where the model does not hold, sites are compared with how far these are apart."""
+
+import pickle
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import decbayes as db
+from decbayes import files
+from decbayes.calibration import differences
+from decbayes.errors import DecbayesError, InvalidPosterior
+from decbayes.merging.reading import Chance, widened
+from decbayes.posterior import unchecked
+
+LINEAR = db.LinearRegression("y", columns={"x": "real", "z": "real", "y": "real"})
+CLUSTERS = db.GaussianMixture(2, 2, covariance="diagonal")
+POINTS_ALIKE = db.Posterior.of_prior(CLUSTERS.structure)
+
+
+def unequal_noise(rng, rows, effect=0.5):
+    """Heavy tails, and noise that is larger far from the mean of x: no linear regression."""
+    x, z = rng.normal(size=(2, rows))
+    return np.column_stack([x, z, effect * x + np.exp(0.5 * np.abs(x)) * rng.standard_t(4, size=rows)])
+
+
+def stated(model, shards, fits):
+    return [db.checking.with_halves(model, fit, shard) for fit, shard in zip(fits, shards, strict=True)]
+
+
+def probability(posteriors, **options):
+    (compared,) = db.checking.heterogeneity(db.align(posteriors), **options).values()
+    return compared.probability
+
+
+def both(shards):
+    """p of all coefficients: with and without what sites say of halves."""
+    fits = [LINEAR.fit(shard).posterior for shard in shards]
+    return probability(stated(LINEAR, shards, fits))[0], probability(fits)[0]
+
+
+def test_random_parts_of_one_table_differ_as_often_as_they_should():
+    equal = [both(np.array_split(unequal_noise(np.random.default_rng(seed), 600), 8)) for seed in range(25)]
+    ours, plain = np.mean(np.array(equal) < 0.05, axis=0)
+    assert plain > 0.3
+    assert ours < 0.2  # 5 % of 25 sets, and three standard errors
+
+
+def test_sites_of_such_a_table_that_differ_are_found():
+    found = []
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        found.append(both([unequal_noise(rng, 200, 1.2 if site < 3 else 0.2) for site in range(8)])[0])
+    assert np.mean(np.array(found) < 0.05) > 0.8
+
+
+def test_where_the_model_holds_halves_are_as_far_apart_as_it_expects(rng):
+    rows = [rng.normal(size=(300, 3)) for _ in range(12)]
+    of_rows = [one.halves for one in stated(LINEAR, rows, [LINEAR.fit(shard).posterior for shard in rows])]
+    assert np.shape(of_rows) == (12, 2 + 3)
+    np.testing.assert_allclose(np.mean(of_rows, axis=0), 1.0, atol=0.1)
+    points = [rng.normal(size=(200, 2)) + 8.0 * rng.integers(2, size=(200, 1)) for _ in range(4)]
+    of_fits = stated(CLUSTERS, points, [fit.posterior for fit in CLUSTERS.fit_many(points, rng=rng)])
+    # 12 halves of 8 degrees of freedom; equal sites are 1.2 apart because data are drawn from their fits.
+    assert 0.7 < np.mean([one.halves for one in of_fits]) < 1.7
+
+
+def test_a_persons_rows_stay_in_one_half(rng):
+    rows = np.repeat(rng.normal(size=(100, 3)), 4, axis=0)
+    posterior, persons = LINEAR.fit(rows).posterior, np.repeat(np.arange(100), 4)
+    by_person, by_row = (db.checking.with_halves(LINEAR, posterior, rows, persons=who) for who in (persons, None))
+    assert 3.0 < np.divide(by_person.halves[0], by_row.halves[0]) < 5.0
+
+
+def test_counts_that_vary_more_than_the_model_allows_have_halves_that_do(rng):
+    x = rng.normal(size=300)
+    rows = np.column_stack([x, rng.poisson(np.exp(0.3 * x) * rng.gamma(0.5, 2.0, size=300))])
+    model = db.PoissonRegression("y", columns={"x": "real", "y": "count"})
+    said = db.checking.with_halves(model, model.fit_site(rows).posterior, rows)
+    assert [remark.kind for remark in said.remarks] == ["overdispersion"]
+    assert min(said.halves[0], *said.halves[2:]) > 2.0
+
+
+def test_clusters_that_are_none_are_further_apart():
+    """Random parts of one table in which no two Gaussians lie."""
+    rng = np.random.default_rng(4)
+    shards = np.array_split(rng.standard_t(2, size=(450, 2)), 3)
+    fits = [fit.posterior for fit in CLUSTERS.fit_many(shards, rng=rng)]
+    ours, plain = (probability(sites, worlds=4) for sites in (stated(CLUSTERS, shards, fits), fits))
+    assert np.nanmin(plain) < 0.05
+    assert np.nanmin(ours) > 0.05
+
+
+def test_rounds_keep_what_the_first_fits_said():
+    shards = np.array_split(unequal_noise(np.random.default_rng(5), 600), 8)
+    fits = stated(LINEAR, shards, [LINEAR.fit(shard).posterior for shard in shards])
+    refined = db.refine(LINEAR, shards, fits, rounds=1).alignment
+    assert [site.halves for site in refined.posteriors] == [site.halves for site in fits]
+    (after,) = db.checking.heterogeneity(refined).values()
+    np.testing.assert_allclose(after.probability, probability(fits))
+
+
+def test_of_many_rows_a_sample_is_fitted(monkeypatch, rng):
+    points = rng.normal(size=(400, 2)) + 8.0 * rng.integers(2, size=(400, 1))
+    sizes = []
+    monkeypatch.setattr(differences, "MOST_OBSERVATIONS", 100.0)
+    monkeypatch.setattr(db.GaussianMixture, "taken", lambda self, data, rows: sizes.append(len(rows)) or data[rows])
+    said = db.checking.with_halves(CLUSTERS, CLUSTERS.fit(points, rng=rng).posterior, points)
+    assert (len(said.halves), sizes) == (3, [100, 50, 50, 50])
+
+
+def test_halves_are_no_part_of_the_value_and_travel_in_files(tmp_path, rng):
+    rows = rng.normal(size=(60, 3))
+    posterior = LINEAR.fit(rows).posterior
+    said = db.checking.with_halves(LINEAR, posterior, rows)
+    assert (said, said.digest, hash(said)) == (posterior, posterior.digest, hash(posterior))
+    db.save(said, tmp_path / "a.posterior", data=rows)
+    for again in (
+        db.load(tmp_path / "a.posterior"),
+        pickle.loads(pickle.dumps(said)),
+        said.lessened(said.contribution),
+    ):
+        assert again.halves == said.halves != ()
+    assert db.merge([said, LINEAR.fit(rows[:30]).posterior]).halves == ()
+
+
+@pytest.mark.parametrize("halves", [[float("nan")], [-1.0], [1e300], ["1"], [True], [[1.0]], [1.0] * 10_000])
+def test_other_values_are_refused_in_memory_and_in_files(halves, rng):
+    good = LINEAR.fit(rng.normal(size=(60, 3))).posterior
+    with pytest.raises(InvalidPosterior, match="halves must be numbers"):
+        db.Posterior(good.structure, good.contribution, halves=halves)
+    with pytest.raises((DecbayesError, ValueError)):
+        files.from_bytes(files.to_bytes(unchecked(good.structure, good.contribution, halves=halves)))
+
+
+def test_a_site_that_claims_to_vary_wildly_hides_little():
+    chance = Chance(np.ones(2), np.full(2, 20.0), np.full(2, 100.0))
+    sites = [replace(POINTS_ALIKE, halves=halves) for halves in [(0.9, 1.1, 1.0)] * 5 + [(1e6,) * 500]]
+    wider = widened(chance, sites, 8.0)
+    # Five sites say 1, one counts for 4; three values of each.
+    np.testing.assert_allclose(wider.mean, (5 * 1.0 + 4.0) / 6)
+
+
+@pytest.mark.parametrize("rows", [15, 19])
+def test_few_rows_say_nothing(rows, rng):
+    data = rng.normal(size=(rows, 3))
+    assert db.checking.with_halves(LINEAR, LINEAR.fit(data).posterior, data).halves == ()
+
+
+def test_models_whose_sites_are_not_compared_say_nothing(rng):
+    counts = rng.poisson(1.0, size=(60, 8))
+    model = db.LatentDirichletAllocation(2, list("abcdefgh"))
+    posterior = model.fit(counts, rng=0).posterior
+    assert db.checking.with_halves(model, posterior, counts) is posterior
+    assert (
+        db.checking.with_halves(CLUSTERS, said := CLUSTERS.fit(counts[:, :2], rng=0).posterior, counts[:, :2]) == said
+    )
