@@ -242,7 +242,7 @@ class TestUnfinished:
         monkeypatch.setattr(db.LatentFeatures, "fit", watched)
         status, _, errors = run(line)
         assert (status, "Continuing from pass 1" in errors) == (0, True)
-        assert starts == [3, 0]
+        assert starts[:2] == [3, 0]  # then come fits of halves of the rows
 
     def test_a_signal_to_a_real_process(self, tmp_path, monkeypatch):
         """Ctrl-C, whenever it comes: the second run of the command ends with the bits of an uninterrupted one."""

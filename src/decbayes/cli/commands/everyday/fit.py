@@ -212,7 +212,7 @@ def fit(
     model = replace(safe.model, ascent=replace(model.ascent, **given(**search)))
     write = partial(
         save_draft, site=site, changed=safe.changed, left_out=report.left_out, remarks=report.remarks, output=output,
-        observations=observations, rules=in_force, persons=safe.persons, person=person, halves=before is None,
+        observations=observations, rules=in_force, persons=safe.persons, person=person,
     )  # fmt: skip
     write = partial(write, **file_context(before, public_documents(known, model)))
     with nullcontext() if device is None else use_device(device):
@@ -225,7 +225,7 @@ def fit(
             f"{', '.join(map(str, files))} has nothing that the model can use: no word of its vocabulary, or only "
             "empty rows. Nothing was written."
         )
-    outcome = outcome._replace(posterior=write(outcome.posterior))
+    outcome = outcome._replace(posterior=write(outcome.posterior, halves=before is None))
     forget(output)
     print_outcome(outcome, output, model, model.count(observations), as_json)
 
@@ -321,7 +321,7 @@ def run_fit(
     output: Path,
     command: str,
     seed: int,
-    write: Callable[[Posterior], Posterior],
+    write: Callable[..., Posterior],
 ) -> FitResult | None:
     """Fit, and describe the result; None if there was nothing to learn. Ctrl-C writes a draft instead."""
     left = Unfinished.of(output, command)
