@@ -13,7 +13,7 @@ from structures import relabel
 import decbayes as db
 from decbayes.errors import InvalidFile, MergeWarning
 from decbayes.files import from_bytes, load_note, to_bytes
-from decbayes.merging import _merge
+from decbayes.merging import _merge, robust_merge
 from decbayes.merging import alignment as aligning
 from decbayes.merging.base.copies import data_totals, same_totals
 from decbayes.merging.base.division import Division

@@ -440,7 +440,7 @@ def test_two_large_sites_that_differ_by_more_than_chance_are_no_copies(rng):
     """By what the cap leaves of their evidence, they could be."""
     model = db.models.GaussianMean(variance=1.0, prior_variance=100.0, dimension=6)
     sites = [model.fit(rng.normal(size=(50, 6))).posterior for _ in range(6)]
-    large = [model.fit(np.full((100, 6), mean)).posterior for mean in (0.0, 0.005, 0.0)]
+    large = [model.fit(np.full((100, 6), mean)).posterior for mean in np.pi * np.array([0.001, 0.0026, 0.001])]
     merged = robust_merge([*sites, *(times(site, 10_000.0 + n) for n, site in enumerate(large))])
     assert {site: standing.copy_of for site, standing in enumerate(merged.sites) if standing.copy_of is not None} == {
         6: 8

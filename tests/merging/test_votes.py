@@ -375,6 +375,7 @@ def test_copies_are_found_at_what_both_claim_however_far_sites_are_scaled_down(c
     losses = (claimed + claimed.T) * np.minimum.outer(voting, voting)
     group = SimpleNamespace(sites=7, voting=voting, site=np.arange(7), known=np.ones(7, dtype=bool))
     group.parameters = np.array([10.0] * 6 + [0.0])
+    monkeypatch.setattr(_copies, "totals_of", lambda group: np.full((7, 1), np.pi))
     monkeypatch.setattr(_copies, "site_losses", lambda group: losses)
     assert _copies.first_of(_copies.near_copies([group])) == {4: 1}
     group.parameters[:6] = (

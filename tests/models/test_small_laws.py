@@ -8,6 +8,7 @@ from scipy.stats import norm, t
 from zoo import ZOO
 
 import decbayes as db
+from decbayes.base.display import digits
 from decbayes.errors import InvalidData
 from decbayes.models.core.counts import as_counts
 from decbayes.models.core.information import Tally
@@ -211,7 +212,7 @@ def test_groups_of_regressions_are_profiled_by_their_lines(rng):
     shown = model.profile(posterior)
     lines = {(row["component"], row["term"]): row["mean"] for row in model.lines(posterior)}
     for component, text in enumerate(shown["coefficients"]):
-        assert text == ", ".join(f"{term} {lines[component, term]:.3g}" for term in ("intercept", "a"))
+        assert text == ", ".join(f"{term} {digits(lines[component, term], 3)}" for term in ("intercept", "a"))
 
 
 @pytest.mark.parametrize("kind", [{"covariance": "diagonal"}, {"covariance": "full"}, {"variance": 0.3}])

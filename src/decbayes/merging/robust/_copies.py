@@ -27,7 +27,7 @@ def first_of(copies: NDArray[np.bool_]) -> dict[int, int]:
 
 
 def exact_copies(groups: Sequence[Group]) -> NDArray[np.bool_]:
-    """(sites, sites): which sites repeat an earlier one, not by chance, regardless of labels and amounts of evidence."""
+    """(sites, sites): which sites repeat an earlier one, not by chance, whatever their labels and evidence."""
     return not_by_chance(groups, earlier(groups) & np.all([same_profiles(group) for group in groups], axis=0))
 
 
