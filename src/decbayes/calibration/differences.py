@@ -110,6 +110,7 @@ def heterogeneity(
     relabelled = {name for coupled in structure.symmetry for name in coupled.factors}
     for name in structure.families:
         if name not in relabelled and (known := Coefficients.of(alignment, name)) is not None:
+            known = known.without_shared(not_shared(alignment))
             compared[CoupledSet((name,))] = of_coefficients(alignment, name, known, worlds)
     return compared
 
@@ -238,6 +239,12 @@ def of_coefficients(alignment: Alignment, factor: str, known: Coefficients, worl
         return reading.of_coefficients(alignment, factor, known, unknown, str(error))
 
 
+def not_shared(alignment: Alignment) -> Sequence[int]:
+    """Coefficients of categories that count as "other", which are not the same ones at all sites."""
+    model = model_for(alignment.structure)
+    return model.table.places_of_other.tolist() if isinstance(model, Regression) else ()
+
+
 def by_scores(alignment: Alignment, factor: str, known: Coefficients, worlds: int | None) -> Heterogeneity:
     """After rounds, when all sites have expanded their likelihoods at the same coefficients:
 
@@ -364,7 +371,7 @@ def redrawn_spreads(redrawing: Redrawing, world: int) -> tuple[Spread, Spread]:
         raise NotCalibrated("Sites like these cannot be simulated: their numbers are out of proportion.") from None
     sent = [dense(refit.contribution[factor]) for refit in refits]
     parts = [part for part in (family.quadratic(contribution, merged.natural[factor]) for contribution in sent) if part]
-    coefficients = Coefficients(*map(np.array, zip(*parts, strict=True)))
+    coefficients = Coefficients(*map(np.array, zip(*parts, strict=True))).without_shared(not_shared(alignment))
     return coefficients.compared(np.ones(1))[0], coefficients.each()
 
 

@@ -29,7 +29,7 @@ what they are however these depend on each other):
     cot πp = ½ cot πp_joint + ½ mean_j cot πp_j
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -288,11 +288,20 @@ class Coefficients(NamedTuple):
     def without_site(self, site: int) -> "Coefficients":
         return Coefficients(np.delete(self.shifts, site, axis=0), np.delete(self.precisions, site, axis=0))
 
+    def without_shared(self, entries: Iterable[int]) -> "Coefficients":
+        """The contributions to all other entries, if these ones are not the same thing at all sites."""
+        known = self
+        for entry in entries:
+            known = known.without(entry, np.inf)
+            known.shifts[..., entry] = known.precisions[..., entry, :] = known.precisions[..., entry] = 0.0
+        return known
+
     def without(self, entry: int, between: float) -> "Coefficients":
         """The contributions to all other entries, with the sites' deviations in this one integrated out."""
         shifts, precisions = self
         column, shift = precisions[..., entry], shifts[..., entry]
-        share = 1.0 / (column[..., entry] + 1.0 / between**2)
+        total = column[..., entry] + 1.0 / between**2
+        share = np.divide(1.0, total, out=np.zeros(total.shape), where=total > 0.0)
         less = column[..., :, None] * column[..., None, :] * share[..., None, None]
         return Coefficients(shifts - column * (share * shift)[..., None], precisions - less)
 

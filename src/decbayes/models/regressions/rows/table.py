@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from decbayes.base.arguments import names_of
-from decbayes.columns import Column, plain
+from decbayes.columns import OTHER, Column, plain
 from decbayes.columns.cells import is_missing, text_of
 from decbayes.columns.column import SOLVABLE
 from decbayes.columns.frames import (
@@ -165,6 +165,13 @@ class Table:
     def places_within(self) -> NDArray[np.intp]:
         """The coefficients that vary between groups inside sites."""
         return np.array(self.design.places(self.varying_within), dtype=np.intp)
+
+    @cached_property
+    def places_of_other(self) -> NDArray[np.intp]:
+        """The coefficients of categories that count as "other", which are not the same ones at all sites."""
+        parts = [label.split(":") for label in self.design.labels]
+        others = [any(part.endswith(f"={OTHER}") for part in of_label) for of_label in parts]
+        return np.flatnonzero(others)
 
     @property
     def depth(self) -> int:

@@ -5,7 +5,8 @@ together show how large deviations are. If u has a further variance T, a message
 
     s − P_V A⁻¹ s_V,   P − P_V A⁻¹ P_V',   A = P_VV + T⁻¹,
 
-in units of the noise if there is noise; as T grows, each site gets coefficients of its own for what varies.
+in units of the noise if there is noise; as T grows, each site gets coefficients of its own for what varies, as for the
+categories that count as "other", which are not the same ones everywhere.
 """
 
 from collections.abc import Sequence
@@ -24,17 +25,20 @@ if TYPE_CHECKING:
 
 # Sites may differ by this many times the largest distance from their median, once fewer than a third are set aside.
 TIMES = 2.0
+# The variance between sites of what is not the same at all of them: categories that count as "other".
+ANY = 1e12
 # The smallest such distance, relative to the agreed units.
 LEAST = 1e-6
 
 
 def as_compared(model: "Regression", posteriors: Sequence[Posterior]) -> list[Posterior]:
-    places = model.table.places
+    places = np.union1d(model.table.places, model.table.places_of_other)
     if not len(places) or len(posteriors) < 2:
         return [*posteriors]
     own = np.array([model.outcome.moments(posterior.natural[FACTOR])[0][places] for posterior in posteriors])
     distances = np.sort(np.abs(own - np.median(own, axis=0)), axis=0)
     further = (TIMES * np.maximum(distances[-1 - (len(own) - 1) // 3], LEAST)) ** 2
+    further[np.isin(places, model.table.places_of_other)] = ANY
     return [
         posterior.lessened(
             {
