@@ -115,3 +115,47 @@ def test_sites_whose_counts_vary_more_than_chance_are_not_accused_and_a_faulty_o
         named["honest"] += flagged(robust_merge(honest))
         named["faulty"].append(flagged(robust_merge([wrong, *honest[1:]])))
     assert named == {"honest": [], "faulty": 6 * [[0]]}
+
+
+def with_others(rng, effect, slope=1.0):
+    """Rows of two wards and of others, which differ from them by an effect of the site's own."""
+    x, ward = rng.normal(size=200), rng.integers(3, size=200)
+    y = slope * x + np.array([0.0, 1.0, effect])[ward] + rng.normal(size=200)
+    return {"x": x, "ward": np.array(["a", "b", "other"])[ward], "y": y}
+
+
+@pytest.mark.parametrize("model", [db.LinearRegression, db.PoissonRegression])
+def test_categories_that_count_as_other_are_not_the_same_ones_at_all_sites(model):
+    """Effects of "other" differ; a slope that differs is still said, and its site named."""
+    counts = model is db.PoissonRegression
+    columns = {"x": "real", "ward": db.columns.Categorical("a", "b", "other"), "y": "count" if counts else "real"}
+    said = {}
+    for slope in (1.0, 3.0):
+        rng = np.random.default_rng(3)
+        frames = [
+            with_others(rng, effect, slope if site == 4 else 1.0) for site, effect in enumerate([-3, 3, 0, 2, -2])
+        ]
+        if counts:
+            frames = [frame | {"y": rng.poisson(np.exp(0.3 * frame["y"]))} for frame in frames]
+        fits = [model("y", columns=columns).fit(frame).posterior for frame in frames]
+        (found,) = db.checking.heterogeneity(db.align(fits)).values()
+        said[slope] = bool(found.differ(0)), flagged(robust_merge(fits))
+    assert said == {1.0: (False, []), 3.0: (True, [4])}
+
+
+def test_sites_are_compared_at_how_far_halves_of_their_rows_are_apart():
+    """The noise grows with a column, so that slopes of honest sites are far apart; one with other units is farther."""
+    model = db.LinearRegression("y", columns=dict.fromkeys("xy", "real"))
+    named = {"honest": 0, "halves": 0, "units": 0}
+    for seed in range(8):
+        rng, fits = np.random.default_rng(seed), []
+        for _ in range(6):
+            x = rng.normal(size=150)
+            fits.append((frame := {"x": x, "y": x + rng.normal(size=150) * x**2}, model.fit(frame).posterior))
+        stated = [db.checking.with_halves(model, posterior, frame) for frame, posterior in fits]
+        frame = fits[0][0] | {"y": 10.0 * fits[0][0]["y"]}
+        units = db.checking.with_halves(model, model.fit(frame).posterior, frame)
+        named["honest"] += bool(flagged(robust_merge([posterior for _, posterior in fits])))
+        named["halves"] += bool(flagged(robust_merge(stated)))
+        named["units"] += flagged(robust_merge([units, *stated[1:]])) == [0]
+    assert named == {"honest": 5, "halves": 0, "units": 8}
