@@ -211,16 +211,15 @@ def save_draft(
     hidden = manifest.changed[len(changed) :]
     for change in hidden:
         messages().print(plain(change))
-    whole = {**(note or {}), KEY: manifest.plain()}
-    save(draft, output, note=whole)
-    # Topics are not compared, and need not load what compares sites.
-    if halves and not hidden and not any(family.countable for family in draft.structure.families.values()):
-        from decbayes.calibration import with_halves
-        from decbayes.models.core.registry import model_for
+    try:
+        # Topics are not compared, and need not load what compares sites.
+        if halves and not hidden and not any(family.countable for family in draft.structure.families.values()):
+            from decbayes.calibration import with_halves
+            from decbayes.models.core.registry import model_for
 
-        # The file is there already, should somebody interrupt the fits of halves.
-        draft = with_halves(model_for(draft.structure), draft, observations, persons=context.get("persons"))
-        save(draft, output, note=whole)
+            draft = with_halves(model_for(draft.structure), draft, observations, persons=context.get("persons"))
+    finally:  # The fit is kept, should somebody interrupt those of halves.
+        save(draft, output, note={**(note or {}), KEY: manifest.plain()})
     return draft
 
 
