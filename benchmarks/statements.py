@@ -1,6 +1,6 @@
 """How often the statements that decbayes prints are true, in simulations inside and outside its models.
 
-    python benchmarks/statements.py [--part NAME] [--sets N] [--skip N] [--only TEXT] [--halves]
+    python benchmarks/statements.py [--part NAME] [--sets N] [--skip N] [--only TEXT] [--halves] [--jobs N]
 
 Each line is a statement in one setting, a rate, its standard error over data sets, their number, and seconds per set.
 `differ`: how often p < 0.05 for equal sites (it should be 5 %) and for sites that differ by half a deviation, how
@@ -33,6 +33,7 @@ import warnings
 from functools import partial
 from itertools import product
 from pathlib import Path
+from typing import NamedTuple
 
 sys.path.sort(key=lambda folder: folder == str(Path(__file__).parent))
 for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
@@ -40,6 +41,7 @@ for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "N
 
 import numpy as np
 from _fit_statements import STATEMENTS, judged
+from joblib import Parallel, delayed
 from scipy.stats import kstest
 
 import decbayes as db
@@ -282,27 +284,40 @@ def said(model, posteriors, shards, halves):
 
 def differ(options):
     """How often p < 0.05 (5 % is right for equal sites, 95 % or more for others), and a difference is stated."""
-    for name, drawn in (SAME | DIFFERENT).items():
+    for name in SAME | DIFFERENT:
         if options.only not in name:
             continue
-        shares, stated, values, everywhere, begun = [], [], [], [], time.time()
-        for seed in range(options.skip, options.skip + options.sets):
-            alignment = aligned(drawn, seed, name, options.halves)
-            ((coupled, compared),) = db.checking.heterogeneity(alignment, worlds=options.worlds).items()
-            finite = np.isfinite(compared.probability)
-            known = compared.probability[finite]
-            if len(known):
-                values += known.tolist()
-                shares.append(float((known < 0.05).mean()))
-                stated.append(any(compared.differ(slot) for slot in range(len(compared.ratio))))
-            if (held := finite & held_everywhere(alignment, coupled)).any():
-                everywhere.append(float((compared.probability[held] < 0.05).mean()))
-        uniform = {"uniform": round(float(kstest(values, "uniform").pvalue), 3)} if values else {}
-        refused = {"stated": rate(stated)["rate"], "refused": options.sets - len(shares), **uniform}
+        begun, seeds = time.time(), range(options.skip, options.skip + options.sets)
+        jobs = (delayed(differences)(name, seed, options.halves, options.worlds) for seed in seeds)
+        found = [one for one in Parallel(n_jobs=options.jobs)(jobs) if len(one.values)]
+        values = np.concatenate([[], *(one.values for one in found)])
+        uniform = {"uniform": round(float(kstest(values, "uniform").pvalue), 3)} if found else {}
+        refused = {
+            "stated": rate([one.stated for one in found])["rate"],
+            "refused": options.sets - len(found),
+            **uniform,
+        }
         row = {"statement": "sites differ (p < 0.05)", "setting": name}
-        yield {**row, **rate(shares), **timed(begun, options), **refused}
-        if everywhere:
+        yield {**row, **rate([(one.values < 0.05).mean() for one in found]), **timed(begun, options), **refused}
+        if everywhere := [(one.everywhere < 0.05).mean() for one in found if len(one.everywhere)]:
             yield {**row, "setting": f"{name}: slots that all sites hold", **rate(everywhere)}
+
+
+class Differences(NamedTuple):
+    """The p-values of one data set, whether a difference is stated, and the p-values of slots that all sites hold."""
+
+    values: np.ndarray
+    stated: bool
+    everywhere: np.ndarray
+
+
+def differences(name, seed, halves, count):
+    warnings.simplefilter("ignore")
+    alignment = aligned((SAME | DIFFERENT)[name], seed, name, halves)
+    ((coupled, compared),) = db.checking.heterogeneity(alignment, worlds=count).items()
+    values, stated = compared.probability, any(compared.differ(slot) for slot in range(len(compared.ratio)))
+    finite = np.isfinite(values)
+    return Differences(values[finite], stated, values[finite & held_everywhere(alignment, coupled)])
 
 
 def held_everywhere(alignment, coupled):
@@ -817,6 +832,7 @@ def main():
     parser.add_argument("--only", default="", help="settings whose names contain this")
     parser.add_argument("--halves", action="store_true", help="with halves of the sites' own rows, in `differ`")
     parser.add_argument("--worlds", type=int, help="simulated worlds of each data set of `differ` and `worlds`")
+    parser.add_argument("--jobs", type=int, default=1, help="processes of `differ`")
     parser.add_argument("--quick", action="store_true", help="two data sets only")
     options = parser.parse_args()
     if options.quick:
