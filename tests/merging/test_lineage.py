@@ -15,6 +15,7 @@ from test_grouping import COUPLED, drawn, information, posterior
 
 import decbayes as db
 from decbayes.errors import InvalidFile, InvalidPosterior, StructureMismatch
+from decbayes.families.joining import Joined
 from decbayes.merging.base.canonical import canonical_order
 from decbayes.merging.base.components import Components, bases
 from decbayes.merging.base.coupled import coupled_problem
@@ -22,7 +23,6 @@ from decbayes.merging.base.division import Division
 from decbayes.merging.base.lineage import ids_of
 from decbayes.merging.grouping import number
 from decbayes.merging.grouping.inherited_ids import home_slots, inherited
-from decbayes.merging.grouping.joins import Joined
 from decbayes.merging.grouping.search import SlotSearch, new_component
 
 TRUTH = np.kron(np.eye(6), np.full(4, 0.25))

@@ -603,7 +603,7 @@ def test_nobody_is_sent_to_sites_that_no_remark_names():
 
 def test_sites_of_a_few_whole_numbers_are_no_copies_in_robust_merges():
     """Two yes/no columns of ten rows: some of ten sites have equal sums."""
-    rng, model = np.random.default_rng(1), db.BernoulliMixture(2, 2)
-    sites = [model.fit((rng.random((10, 2)) < 0.5).astype(float), rng=rng).posterior for _ in range(10)]
+    rows, model = np.random.default_rng(1).random((10, 10, 2)) < 0.5, db.BernoulliMixture(2, 2)
+    sites = [model.fit(shard.astype(float), rng=1).posterior for shard in rows]
     assert len({tuple(data_totals(site).round(6)) for site in sites}) < 10
     assert all(site.copy_of is None for site in robust_merge(sites).sites)

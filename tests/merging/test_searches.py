@@ -11,6 +11,7 @@ from scipy.special import xlogy
 from structures import mixture, topics
 
 import decbayes as db
+from decbayes.families.joining import Joined
 from decbayes.merging.aligning import Task, solve_canonically
 from decbayes.merging.base import division
 from decbayes.merging.base.canonical import canonical_order
@@ -21,7 +22,7 @@ from decbayes.merging.grouping import grouping
 from decbayes.merging.grouping import joins as joins_module
 from decbayes.merging.grouping import search as search_module
 from decbayes.merging.grouping._escapes import bayes_factors, escape, loss_per_pair, proposals, vacate, weight_gain
-from decbayes.merging.grouping.joins import Joined, greedy_joins, grown_labels, tree_ends
+from decbayes.merging.grouping.joins import greedy_joins, grown_labels, tree_ends
 from decbayes.merging.grouping.search import SlotSearch
 
 WORDS = 24

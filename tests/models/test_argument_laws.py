@@ -193,7 +193,7 @@ def test_numbers_that_no_setting_can_be_are_refused(name):
 
 def test_many_fits_are_those_of_single_shards_with_their_own_numbers():
     model = db.GaussianMixture(2, 1, variance=1.0, ascent=db.Ascent(passes=2, restarts=0))
-    shards = [np.random.default_rng(seed).normal(size=(15, 1)) * 3.0 for seed in range(3)]
+    shards = [np.random.default_rng(seed).normal(size=(25, 1)) * 3.0 for seed in range(3)]
     fits = model.fit_many(shards, rng=5)
     assert [fit.bound for fit in fits] == [fit.bound for fit in model.fit_many(shards, rng=5)]
     assert [fit.bound for fit in fits] != [fit.bound for fit in model.fit_many(shards, rng=6)]

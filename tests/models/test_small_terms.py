@@ -139,11 +139,11 @@ def test_centres_are_spread_out_and_never_chosen_twice(rng):
     assert len(spread_out_centres(np.repeat([[1.0], [2.0]], 5, axis=0), 4, rng)) == 2
 
 
-def test_few_points_start_from_centres_and_random_responsibilities_in_turn_and_many_from_centres(rng):
+def test_starts_are_of_all_kinds_with_few_points_and_a_tree_with_very_few(rng):
     begun = {}
-    for count in (29, 30):
+    for count in (14, 15, 30):
         points = rng.normal(size=count)
-        for restarts in (0, 1):
+        for restarts in (0, 3):
             model = db.GaussianMixture(3, 1, variance=0.01, prior_variance=9.0, ascent=db.Ascent(restarts=restarts))
             drawn = []
             original = type(model)._begin
@@ -152,13 +152,40 @@ def test_few_points_start_from_centres_and_random_responsibilities_in_turn_and_m
                     type(model), "_begin", lambda *args, seen=drawn, made=original: seen.append(args[3]) or made(*args)
                 )
                 model.fit(points, rng=1)
+                model.fit(points, rng=1, prior=model.fit(points[:9], start=first_third(model, points)).posterior)
             begun[count, restarts] = drawn
+    centres, both = ["k-means++"] * 4, ["k-means++", "random"] * 2
     assert begun == {
-        (29, 0): ["k-means++"],
-        (29, 1): ["k-means++", "random"],
-        (30, 0): ["k-means++"],
-        (30, 1): ["k-means++", "k-means++"],
+        (14, 0): ["tree", *both[:1]],
+        (14, 3): ["tree", *both],
+        (15, 0): ["tree", *both[:1]],
+        (15, 3): ["tree", *both[:3], *both],
+        (30, 0): centres[:2],
+        (30, 3): centres * 2,
     }
+
+
+def first_third(model, points):
+    return model.from_assignments(points[:9], np.arange(9) // 3)
+
+
+def test_a_tree_of_few_rows_keeps_apart_what_differs(rng):
+    """Eight rows of four kinds of categories: the bound would join them, and a merge of ten such sites finds all four."""
+    kinds = np.arange(4)[:, None] + np.zeros((1, 6))
+    model = db.CategoricalMixture(4, 6, categories=4)
+    fits = [model.fit(np.repeat(kinds, 2, axis=0)[rng.permutation(8)], rng=rng) for _ in range(3)]
+    for fit in fits:
+        np.testing.assert_allclose(fit.posterior.mean("weights"), 0.25, atol=0.01)
+
+
+def test_a_tree_of_some_rows_starts_large_tables_with_many_classes_better_than_centres(rng):
+    chances = rng.dirichlet([0.5] * 4, (10, 30)).cumsum(axis=2)
+    rows = (rng.random((50, 30, 1)) > chances[np.arange(50) % 10]).sum(axis=2).clip(0, 3)
+    bounds = {
+        kind: db.CategoricalMixture(10, 30, categories=4, start_from=kind).fit(rows, rng=1).bound[-1]
+        for kind in ("tree", "k-means++", "random")
+    }
+    assert bounds["tree"] > max(bounds["k-means++"], bounds["random"]) + 5.0
 
 
 def test_a_start_from_centres_finds_what_random_responsibilities_miss(rng):

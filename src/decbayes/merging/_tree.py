@@ -10,6 +10,7 @@ from decbayes.base.arguments import check_whole
 from decbayes.base.display import Displayed
 from decbayes.errors import StructureMismatch
 from decbayes.families import Array
+from decbayes.families.joining import Joined
 from decbayes.families.matrices import Indices
 from decbayes.merging.aligning import align, largest_structure
 from decbayes.merging.alignment import Alignment
@@ -17,7 +18,7 @@ from decbayes.merging.base.canonical import canonical_order
 from decbayes.merging.base.components import Components
 from decbayes.merging.base.coupled import as_sequence, coupled_problem, reordered
 from decbayes.merging.base.problem import Problem, Solution
-from decbayes.merging.grouping.joins import Joined, greedy_joins, grown_labels
+from decbayes.merging.grouping.joins import greedy_joins, grown_labels
 from decbayes.posterior import Posterior
 
 # The most leaves of a tree; with more components, leaves are groups of the most similar ones.

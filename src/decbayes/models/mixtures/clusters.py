@@ -1,11 +1,10 @@
 """The engine of all mixtures: each observation belongs to one of K components."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
-from itertools import cycle
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +44,7 @@ from decbayes.models.likelihoods.emissions import Emissions, Natural, Reference,
 from decbayes.models.likelihoods.gaps import observed_somewhere
 from decbayes.models.likelihoods.likelihood import nearest, spread_out_centres, summed
 from decbayes.models.likelihoods.point_pass import MOST_CANDIDATES, PointBlocks
+from decbayes.models.likelihoods.starts import MOST_ROWS, ROWS_PER_GROUP, Start, groups_of_rows, kinds_of_starts
 from decbayes.models.mixtures.consensus import FEWEST_ROWS, fit_pieces
 from decbayes.models.mixtures.empirical_prior import are_rows_few, find_components
 from decbayes.models.mixtures.moves import MixtureMoves
@@ -54,8 +54,6 @@ from decbayes.structure import CoupledSet, Structure
 
 if TYPE_CHECKING:
     from decbayes.privacy.mechanism import Mechanism
-
-Start = Literal["k-means++", "random"]
 
 WIDTH = "Number of clusters; 'auto' to find it; 'wide' for small pieces of clusters that a merge puts together."
 PIECES = Remark(
@@ -78,8 +76,9 @@ class Clusters(Model):
 
     A subclass defines what components emit and how data become a matrix of numbers.
 
-    A fit starts from the nearest of centres chosen by "k-means++". With few points per component, every other start
-    uses "random" responsibilities; the best bound wins.
+    A fit starts from the nearest of centres chosen by "k-means++". With few points per component, the first start uses
+    the groups of a "tree" that joins points, and every other one "random" responsibilities; the best bound wins. With
+    very few, the tree is the only start: the bound would prefer to join what merges can still tell apart.
 
     With `components="auto"` a fit finds the number of components by splits, joins and deletions that raise its bound.
     Predictions accept posteriors of any number.
@@ -97,7 +96,7 @@ class Clusters(Model):
     ascent: Ascent = field(default=Ascent(restarts=9))
 
     points_per_centre: ClassVar[int] = 10
-    """With fewer points per component, starts alternate between centres and random responsibilities."""
+    """With fewer points per component, starts are of all kinds."""
 
     number: ClassVar[str] = "components"
     caption: ClassVar[str] = "mean"
@@ -106,8 +105,8 @@ class Clusters(Model):
         super().__post_init__()
         check_number("wide", components=self.components)
         check_positive(weight_prior=self.weight_prior)
-        if self.start_from not in (None, "k-means++", "random"):
-            raise ValueError(f"start_from is 'k-means++' or 'random', not {self.start_from!r}.")
+        if self.start_from not in (None, *get_args(Start)):
+            raise ValueError(f"start_from is 'tree', 'k-means++' or 'random', not {self.start_from!r}.")
 
     @property
     @abstractmethod
@@ -164,7 +163,7 @@ class Clusters(Model):
         if self.auto:
             fit = self._fit_any_number(blocks, generator(random), progress)
         else:
-            fit = self._fit_number(blocks, before, random, start, progress)
+            fit = self._fit_number(blocks, prior, random, start, progress)
         return fit if prior is not None else with_remarks(fit, *self._doubts(fit.posterior, blocks))
 
     def _doubts(self, posterior: Posterior, blocks: PointBlocks) -> tuple[Remark, ...]:
@@ -183,16 +182,18 @@ class Clusters(Model):
     def _fit_number(
         self,
         blocks: PointBlocks,
-        before: Natural,
+        prior: Posterior | None,
         random: np.random.Generator | None,
         start: Posterior | None,
         progress: OnPass | None,
     ) -> Fit:
+        before = dict((prior or Posterior.of_prior(self.structure)).natural)
         if start is None:
-            ascent, kinds, rng = self.ascent, cycle(self._starts(len(blocks))), generator(random)
+            kinds, rng = self._starts(len(blocks), prior is None), generator(random)
+            ascent, turns = replace(self.ascent, restarts=len(kinds) - 1), iter(kinds)
 
             def begin() -> Natural:
-                return self._begin(blocks, before, next(kinds), rng)
+                return self._begin(blocks, before, next(turns), rng)
         else:
             ascent, begin = Ascent(self.ascent.passes, self.ascent.tolerance), partial(dict, start.natural)
         watch = progress_within(progress, len(blocks))
@@ -339,15 +340,22 @@ class Clusters(Model):
     def _open(self, data: Any) -> Points:
         return open_points(self.opened(data), self.points)
 
-    def _starts(self, points: int) -> tuple[Start, ...]:
-        """The kinds of starts, in turn. With few points either kind meets poor optima, so both are tried."""
+    def _starts(self, points: int, alone: bool) -> Sequence[Start]:
+        """The kind of each start; `alone` if the prior knows no components."""
+        starts = self.ascent.restarts + 1
         if self.start_from is not None:
-            return (self.start_from,)
-        return ("k-means++",) if points >= self.points_per_centre * self._count else ("k-means++", "random")
+            return [self.start_from] * starts
+        return kinds_of_starts(starts, rows=points / self._count, enough=self.points_per_centre, alone=alone)
 
     def _begin(self, blocks: PointBlocks, before: Natural, kind: Start, rng: np.random.Generator) -> Natural:
-        """A first posterior: every point belongs to its nearest centre, or to a random mix of components."""
-        if kind == "random":
+        """A first posterior: every point belongs to its nearest centre, or to a random mix of components; or groups of
+        some points."""
+        if kind == "tree":
+            some = blocks.sample(max(MOST_ROWS, ROWS_PER_GROUP * self._count), rng)
+            features = blocks.emissions.features(some)
+            groups = groups_of_rows(blocks.emissions, self.structure.prior, features, self._count)
+            sums = [summed(features, groups, self._count)]
+        elif kind == "random":
             shares = (rng.dirichlet(np.ones(self._count), size=len(points)) for points in blocks)
             sums = [
                 responsibilities.T @ features

@@ -25,7 +25,8 @@ from decbayes.models.core.settings import LOCAL, Width
 from decbayes.models.likelihoods.emissions import Emissions, Natural, Part, coefficients, plus
 from decbayes.models.likelihoods.likelihood import summed
 from decbayes.models.likelihoods.point_pass import PointBlocks
-from decbayes.models.mixtures.clusters import Clusters, Start
+from decbayes.models.likelihoods.starts import Start
+from decbayes.models.mixtures.clusters import Clusters
 from decbayes.models.regressions._estimates import term_rows
 from decbayes.models.regressions._making import Tabled, Target, model_of_file
 from decbayes.models.regressions.formulas.design import Design
@@ -227,6 +228,9 @@ class RegressionMixture(Tabled, Clusters):
         likelihood = self.likelihood
         points[:, self.table.target_place] = likelihood.centre + likelihood.scale * (linear + noise)
         return points, groups
+
+    def _starts(self, points: int, alone: bool) -> Sequence[Start]:
+        return super()._starts(points, alone=False)
 
     def _begin(self, blocks: PointBlocks, before: Natural, kind: Start, rng: np.random.Generator) -> Natural:
         """Start each group from a few random rows, and each row in the group that predicts it best."""

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
-from itertools import cycle
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -22,6 +21,7 @@ from decbayes.models.likelihoods.emissions import Emissions, Natural, Reference
 from decbayes.models.likelihoods.gaps import observed
 from decbayes.models.likelihoods.likelihood import nearest_centres, scaled
 from decbayes.models.likelihoods.real import Covariance, RealColumns, real_likelihood
+from decbayes.models.likelihoods.starts import Start, groups_of_rows, kinds_of_starts
 from decbayes.models.sequences.chains import (
     ChainBlocks,
     Sequential,
@@ -143,19 +143,19 @@ class HiddenMarkov(Sequential):
             return Fit(Posterior.from_natural(self.structure, before), (0.0,), True)
         emissions = self.emissions.seeing(steps.points)
         if start is None:
-            few = len(steps.points) < POINTS_PER_CENTRE * self.states
-            near_centres = cycle((True, False) if few else (True,))
-            starts_rng = generator(random)
+            rows, starts_rng = len(steps.points) / self.states, generator(random)
+            kinds = kinds_of_starts(self.ascent.restarts + 1, rows=rows, enough=POINTS_PER_CENTRE, alone=prior is None)
+            ascent, turns = replace(self.ascent, restarts=len(kinds) - 1), iter(kinds)
 
             def begin() -> Natural:
-                return self._begin(emissions, steps, before, next(near_centres), starts_rng)
+                return self._begin(emissions, steps, before, next(turns), starts_rng)
         else:
-            begin = partial(dict, start.natural)
+            ascent, begin = Ascent(self.ascent.passes, self.ascent.tolerance), partial(dict, start.natural)
         fit = fit_best(
             begin,
             partial(self._pass, emissions, ChainBlocks(emissions, steps), Reference(self.structure.families, before)),
             partial(Posterior.from_natural, self.structure),
-            ascent=self.ascent if start is None else Ascent(self.ascent.passes, self.ascent.tolerance),
+            ascent=ascent,
             observations=len(steps.points),
             progress=progress,
             keep=Keep(dict, as_arrays),
@@ -336,10 +336,13 @@ class HiddenMarkov(Sequential):
         return steps, scores, *chain_weights(posterior.natural)
 
     def _begin(
-        self, emissions: Emissions, steps: Steps, before: Natural, near_centres: bool, rng: np.random.Generator
+        self, emissions: Emissions, steps: Steps, before: Natural, kind: Start, rng: np.random.Generator
     ) -> Natural:
-        """A first posterior: every step is in the state of its nearest centre, or in a random mix of states."""
-        if near_centres:
+        """A first posterior: each step is in the state of its group or nearest centre, or in a random mix of states."""
+        if kind == "tree":
+            features = emissions.features(steps.points)
+            shares = np.eye(self.states)[groups_of_rows(emissions, self.structure.prior, features, self.states)]
+        elif kind == "k-means++":
             places = scaled(emissions.embedded, steps.points)
             shares = np.eye(self.states)[nearest_centres(places(steps.points), self.states, rng)]
         else:

@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 
 from decbayes.families import Array
+from decbayes.families.joining import Joined
 from decbayes.families.matrices import Indices
 from decbayes.families.rows import SparseRows
 from decbayes.kernels.cuda.device import Device
 from decbayes.merging.base.components import Components
 from decbayes.merging.grouping._escapes import escape
-from decbayes.merging.grouping.joins import Joined, tree_ends
+from decbayes.merging.grouping.joins import tree_ends
 from decbayes.merging.grouping.search import ASIDES, LEAST_GAIN, MOST_SWEEPS, SURE, Announce
 
 KERNELS, TREES, THREADS = "grouping.cu", "joins.cu", 512
