@@ -164,7 +164,7 @@ def components() -> Figure:
     table = [
         row
         for row in rows("components", "## The default number of slots")
-        if row[0] not in ("seconds", "more than 0.2 behind")
+        if row[0] not in ("time of a merge", "more than 0.2 behind")
     ]
     kinds = {"“largest”": (1, SITES), "“auto”": (2, NAIVE), "default": (3, AMPS)}
     dots(
