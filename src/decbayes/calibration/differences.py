@@ -146,7 +146,7 @@ def in_worlds(alignment: Alignment, setting: Setting, worlds: int) -> Heterogene
     wider = reading.widened(chance, alignment.posteriors, of_one)
     usual = usual_spread(sent) * wider.mean / chance.mean
     compared = reading.of_components(alignment, setting.coupled, wider, usual, setting.redivided)
-    return replace(compared, halves=wider is not chance)
+    return replace(compared, halves=wider is not chance and all_state_halves(alignment))
 
 
 def simulated_spreads(worlds: Worlds, count: int) -> tuple[Spread, Spread]:
@@ -241,7 +241,10 @@ def of_coefficients(alignment: Alignment, factor: str, known: Coefficients, worl
 
 def not_shared(alignment: Alignment) -> Sequence[int]:
     """Coefficients of categories that count as "other", which are not the same ones at all sites."""
-    model = model_for(alignment.structure)
+    try:
+        model = model_for(alignment.structure)
+    except StructureMismatch:  # nobody registered the model
+        return ()
     return model.table.places_of_other.tolist() if isinstance(model, Regression) else ()
 
 
@@ -268,7 +271,13 @@ def by_scores(alignment: Alignment, factor: str, known: Coefficients, worlds: in
 def compared_coefficients(alignment: Alignment, factor: str, known: Coefficients, chances: Chances) -> Heterogeneity:
     """The comparison with equal sites, which are as far apart as halves of the sites' own rows."""
     wider = reading.widened_each(chances, alignment.sent or alignment.posteriors)
-    return replace(reading.of_coefficients(alignment, factor, known, wider), halves=wider is not chances)
+    stated = wider is not chances and all_state_halves(alignment)
+    return replace(reading.of_coefficients(alignment, factor, known, wider), halves=stated)
+
+
+def all_state_halves(alignment: Alignment) -> bool:
+    """Whether nobody's rows are only assumed to be like those of others."""
+    return all(posterior.halves for posterior in alignment.sent or alignment.posteriors)
 
 
 def against_redrawn(alignment: Alignment, factor: str, known: Coefficients, worlds: int | None) -> Heterogeneity:

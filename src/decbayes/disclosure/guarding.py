@@ -96,7 +96,9 @@ def guarded(
         changed.append(f"Words that fewer than {rules.least_documents} documents have share their counts.")
     if not changed:
         return Guarded(posterior)
-    return Guarded(hidden if before is None else plus(hidden, before), tuple(changed), tuple(remarks))
+    # Halves of the rows are of persons who are not shown, too.
+    safe = replace(hidden if before is None else plus(hidden, before), halves=())
+    return Guarded(safe, tuple(changed), tuple(remarks))
 
 
 def least_persons(model: Model, rules: Rules) -> float:

@@ -276,7 +276,8 @@ def repeated_units(frame: Mapping[str, Any]) -> tuple[str, str]:
 def codes_of(values: Sequence[Any]) -> tuple[Codes, Sequence[str]]:
     """The place of each value among the sorted labels, −1 if missing, and the labels."""
     texts = ["" if is_missing(value) else text_of(value) for value in values]
-    labels = sorted({*texts} - {""}, key=lambda text: (number_of(text), text))
+    # NaN has no place among numbers: texts come last.
+    labels = sorted({*texts} - {""}, key=lambda text: (np.nan_to_num(number_of(text), nan=np.inf), text))
     places = {label: place for place, label in enumerate(labels)}
     return np.array([places.get(text, -1) for text in texts], dtype=np.intp), labels
 
