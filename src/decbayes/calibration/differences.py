@@ -392,9 +392,7 @@ def with_halves(model: Model, posterior: Posterior, data: Any, *, persons: Any =
     there are too few rows, or if sites of this model are not compared.
 
     Args:
-        model: the fitted model.
         posterior: what it has learned from the data, alone.
-        data: the site's data.
         persons: a name or number per observation, if persons may have several observations.
 
     >>> rng = np.random.default_rng(0)

@@ -105,10 +105,7 @@ def overlap(model: Model, alignment: Alignment, site: int, data: Any) -> Array:
     have the same component in that slot; nobody else can check it.
 
     Args:
-        model: the model that was fitted.
-        alignment: the alignment of all sites.
         site: the index of the site's posterior in it.
-        data: the site's data.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)

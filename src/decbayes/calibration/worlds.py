@@ -184,11 +184,7 @@ def remembered(worlds: Worlds) -> Worlds:
 
 
 def quick(alignment: Alignment) -> bool:
-    """Whether simulating sites like these takes seconds.
-
-    Args:
-        alignment: what `align` returns.
-    """
+    """Whether simulating sites like these takes seconds."""
     sets = alignment.structure.symmetry
     return len(sets) == 1 and Setting(alignment).work <= QUICK
 

@@ -44,12 +44,9 @@ def save(
     and the file states the rules that it obeys. Without data nothing is checked, and the file states no rules.
 
     Args:
-        posterior: the posterior.
-        path: the file to write.
         data: the data behind the posterior, to which the rules are applied.
         persons: a name or number per observation, if persons may have several observations.
         rules: the disclosure rules; None for public or made-up data, which the file then states.
-        site: the site's name.
         note: plain values to store beside the posterior; `files.load_note` reads them.
 
     >>> points = np.random.default_rng(0).normal(size=(100, 1))
@@ -160,7 +157,6 @@ def load(path: str | os.PathLike[str], *, rules: Rules | None = None, most_bytes
     """Read a posterior from a file, checking its size, hash, names, shapes, numbers, domain and fingerprint.
 
     Args:
-        path: the file.
         rules: the disclosure rules that the file must state to obey; others are refused.
         most_bytes: larger files are refused.
 

@@ -57,10 +57,6 @@ def guarded(
     their counts with all other rare and absent words.
 
     Args:
-        model: the fitted model.
-        posterior: its posterior of the data.
-        data: the data.
-        rules: the disclosure rules.
         frequency: the number of documents with each word, from a public source.
         belief: the posterior that assigns observations to components, if not this one: that of all sites.
         others: the merge of all other sites, whose topics decide how rare words share their counts.

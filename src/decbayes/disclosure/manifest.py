@@ -17,7 +17,6 @@ class Manifest:
     Args:
         posterior: the digest of the posterior that it is about.
         model: the fitted model, in words.
-        site: the site's name.
         date: the day of the fit, or of the release.
         rows: the number of rows, documents or sequences used; of a robust merge, of all sites in it, whether they count
             in full or in part.

@@ -95,7 +95,6 @@ def objective(posteriors: Iterable[Posterior], assignments: Iterable[SiteSlots])
     """The objective of an alignment: J = Σ_j A_j(λ0_j + Σ_i (λ_ij − λ0_j in its slots)), over all factors.
 
     Args:
-        posteriors: one per site.
         assignments: per posterior and coupled set, the slot of each component, as in `Alignment.assignments`.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)

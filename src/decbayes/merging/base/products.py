@@ -143,9 +143,6 @@ def product(posteriors: Iterable[Posterior]) -> Posterior:
 
     Components are added as labelled; see `merge` to align them first.
 
-    Args:
-        posteriors: one per site, of one structure.
-
     >>> model = db.models.GaussianMean(variance=1.0)
     >>> first, second = (model.fit(np.array([[x]])).posterior for x in (1.0, 3.0))
     >>> db.merging.product([first, second]) == model.fit(np.array([[1.0], [3.0]])).posterior

@@ -36,9 +36,6 @@ def margins(alignment: Alignment) -> BySite:
     margin is not a probability: how certain a match is also depends on how good the sites' posteriors are. See
     `confidence` for a probability.
 
-    Args:
-        alignment: what `align` returns.
-
     Returns:
         `[i][coupled][k]`: the nats lost by component k of posterior i.
 
@@ -57,9 +54,6 @@ def losses(alignment: Alignment) -> BySite:
     """How badly components fit their slots: the loss of each from sharing its slot, in nats.
 
     Part of this is noise; components that belong elsewhere, or nowhere, lose far more.
-
-    Args:
-        alignment: what `align` returns.
 
     Returns:
         `[i][coupled][k]`: the nats lost by component k of posterior i.

@@ -53,9 +53,6 @@ def upper_bound(alignment: Alignment) -> float:
     exact for two posteriors, and infinite if a posterior is so much less certain than the prior that N copies of it
     could not be merged.
 
-    Args:
-        alignment: what `align` returns.
-
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
     >>> sites = [model.fit(0.01 * n + np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for n in range(3)]
@@ -187,9 +184,6 @@ def grouping_bound(alignment: Alignment) -> Mapping[CoupledSet, Bounded]:
     """The objective of a many-to-one alignment, Σ_k F(S_k), and an upper bound for as many slots.
 
     If they are equal, no other way to fill as many slots is better.
-
-    Args:
-        alignment: what `align` returns.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)

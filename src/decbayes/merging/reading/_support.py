@@ -15,7 +15,6 @@ def observations(alignment: Alignment, coupled: CoupledSet) -> tuple[Array, ...]
     """Per posterior: the number of observations (or words) in each component.
 
     Args:
-        alignment: what `align` returns.
         coupled: one of the coupled sets, `alignment.structure.symmetry`.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
@@ -42,7 +41,6 @@ def support(alignment: Alignment, coupled: CoupledSet) -> Array:
     """Sites × slots: the number of observations (or words) of each posterior in each slot.
 
     Args:
-        alignment: what `align` returns.
         coupled: one of the coupled sets, `alignment.structure.symmetry`.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
@@ -70,7 +68,6 @@ def fillings(alignment: Alignment, coupled: CoupledSet) -> list[list[tuple[int, 
     """Sites × slots: the components with data in each slot, by their labels at the site.
 
     Args:
-        alignment: what `align` returns.
         coupled: one of the coupled sets, `alignment.structure.symmetry`.
 
     >>> structure = db.GaussianMixture(2, 1, variance=1.0).structure
@@ -97,7 +94,6 @@ def thin(alignment: Alignment, coupled: CoupledSet) -> float | None:
     its posteriors were refined together.
 
     Args:
-        alignment: what `align` returns.
         coupled: one of the coupled sets, `alignment.structure.symmetry`.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)

@@ -365,10 +365,8 @@ class Model(Settings):
 
         Args:
             anchor: the prior in the first round, then the `private_merge` of all releases so far.
-            data: this site's data.
             privacy: the guarantee for each person, over all rounds.
             ledger: the site's record of what has left it, `db.disclosure.Ledger`.
-            site: the site's name.
             data_set: whose privacy is spent: each name has its own budget. Use different names for different persons.
             persons: the person behind each row, by name or number, if persons may have several rows.
 

@@ -29,9 +29,6 @@ def gibbs(
 
     Args:
         model: a Gaussian mixture of known variance.
-        data: the points.
-        rng: a generator or a seed.
-        draws: the number of draws to keep.
         burn_in: sweeps before the first draw.
         thinning: sweeps per draw.
         relabel: whether each sweep ends with a random relabelling.
