@@ -158,7 +158,6 @@ def simulated_spreads(worlds: Worlds, count: int) -> tuple[Spread, Spread]:
 
 @lru_cache(maxsize=128)
 def simulated_spread(worlds: Worlds, number: int) -> tuple[Spread, Spread]:
-    """The spreads of the sites of one simulated world."""
     setting, sent = worlds.setting, worlds.first(number + 1)[number].alignment
     return in_slots_of(setting.truth, redivide(replace(setting, alignment=sent)), sent, setting.coupled)
 

@@ -120,7 +120,6 @@ def overlap(model: Model, alignment: Alignment, site: int, data: Any) -> Array:
 
 
 def overlaps_of(model: Model, alignment: Alignment, shards: Sequence[Any]) -> list[Array]:
-    """The overlaps of all sites."""
     merged = alignment.merged()
     others = (without(merged, alignment.in_slots(site)) for site in range(len(shards)))
     return [own_overlap(model, alignment, site, shards[site], other) for site, other in enumerate(others)]

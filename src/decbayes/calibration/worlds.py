@@ -174,7 +174,6 @@ class Worlds:
 
 
 def worlds_of(setting: Setting) -> Worlds:
-    """The worlds of a setting, cached."""
     return remembered(Worlds(setting, setting.key))
 
 

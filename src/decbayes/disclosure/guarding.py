@@ -204,7 +204,6 @@ def slots_after_joining(
 
 
 def distinguishing_factors(structure: Structure, factors: Sequence[str]) -> list[str]:
-    """The factors that distinguish components."""
     names = [name for name in factors if not structure.families[name].follows]
     return [name for name in names if not structure.families[name].over_components] or names
 

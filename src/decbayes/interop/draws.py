@@ -322,7 +322,6 @@ MOMENTS: dict[str, Callable[[Array, Array], dict[str, Array]]] = {
 
 
 def factor_draws(structure: Structure, name: str, draws: Mapping[str, Any], names: Mapping[str, str]) -> Any:
-    """The draws of one factor, as from `sample`."""
     family, parts = structure.families[name], {}
     shapes = family.quantities(family.expected(structure.prior[name]))
     for quantity, called in quantity_names(structure, name).items():

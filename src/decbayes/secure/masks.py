@@ -117,7 +117,6 @@ class Masks:
 
 
 def joined(pieces: Iterable[bytes]) -> bytes:
-    """The seed from all of its pieces."""
     words = [int.from_bytes(piece) for piece in pieces]
     return reduce(xor, words, 0).to_bytes(KEY_BYTES)
 

@@ -86,7 +86,6 @@ def cell_lines(value: Any) -> list[str]:
 
 
 def cell(value: Any, shape: Shape | None) -> str:
-    """One value of a table."""
     if isinstance(value, np.ndarray) and shape is not None and shape[1] <= WIDEST_IMAGE:
         return image(value, shape)
     if isinstance(value, int):

@@ -59,7 +59,6 @@ class Components:
         return np.argsort(-self.evidence, kind="stable").astype(np.intp)
 
     def taken(self, chosen: Indices) -> "Components":
-        """Some of the components."""
         return Components(self.factors, tuple(rows.taken(chosen) for rows in self.rows), self.evidence[chosen])
 
     def followed_by(self, others: Sequence["Components"]) -> "Components":
@@ -73,7 +72,6 @@ class Components:
         return Components(self.factors, tuple(rows.shortened(entries) for rows in self.rows), self.evidence)
 
     def joined(self, labels: Indices, count: int) -> "Components":
-        """Each group of components as one."""
         evidence = np.bincount(labels, self.evidence, minlength=count).astype(np.float64)
         return Components(self.factors, tuple(rows.joined(labels, count) for rows in self.rows), evidence)
 

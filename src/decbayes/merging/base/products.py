@@ -168,7 +168,6 @@ def scaled(posterior: Posterior, scale: float) -> Posterior:
 
 
 def weighted_rows(part: Contribution, weights: Array) -> Contribution:
-    """A contribution with each row weighted."""
     if isinstance(part, np.ndarray):
         return np.asarray(weights[:, None] * part)
     entries = part.data * np.repeat(weights, np.diff(part.indptr))
@@ -225,7 +224,6 @@ def blame(
 
 
 def row_in(posterior: Posterior, assignment: SiteSlots, structure: Structure, name: str, slot: int) -> Array:
-    """The contribution of a posterior to a slot."""
     sums = AssignedSums(structure)
     sums.add(posterior, assignment)
     row = structure.families[name].rows(sums.contributions()[name]).taken(np.array([slot]))

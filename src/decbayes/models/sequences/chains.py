@@ -49,7 +49,6 @@ class Steps:
 
     @property
     def sequence(self) -> NDArray[np.intp]:
-        """The sequence of each step."""
         return np.repeat(np.arange(len(self.ends)), np.diff(self.ends, prepend=0))
 
     def split(self, values: Any) -> list[Any]:

@@ -166,7 +166,6 @@ class History:
         return self._keys[site.number]
 
     def charter_of(self, site: SimulatedSite) -> Charter:
-        """The charter in force at a site."""
         return self.simulation.charter if site.agent is None else site.agent.charter
 
     def question(self, roster: Roster) -> Question | None:
