@@ -39,11 +39,6 @@ def margins(alignment: Alignment) -> BySite:
     Returns:
         `[i][coupled][k]`: the nats lost by component k of posterior i.
 
-    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
-    >>> rng = np.random.default_rng(0)
-    >>> sites = [model.fit(0.01 * n + np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for n in range(3)]
-    >>> alignment = db.align(sites)
-    >>> (coupled,) = alignment.structure.symmetry
     >>> (db.merging.margins(alignment)[0][coupled] > 10.0).tolist()
     [True, True]
     """
@@ -58,11 +53,6 @@ def losses(alignment: Alignment) -> BySite:
     Returns:
         `[i][coupled][k]`: the nats lost by component k of posterior i.
 
-    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
-    >>> rng = np.random.default_rng(0)
-    >>> sites = [model.fit(0.01 * n + np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for n in range(3)]
-    >>> alignment = db.align(sites)
-    >>> (coupled,) = alignment.structure.symmetry
     >>> bool((db.merging.losses(alignment)[0][coupled] < 1.0).all())
     True
     """

@@ -17,11 +17,6 @@ def observations(alignment: Alignment, coupled: CoupledSet) -> tuple[Array, ...]
     Args:
         coupled: one of the coupled sets, `alignment.structure.symmetry`.
 
-    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
-    >>> rng = np.random.default_rng(0)
-    >>> sites = [model.fit(0.01 * n + np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for n in range(3)]
-    >>> alignment = db.align(sites)
-    >>> (coupled,) = alignment.structure.symmetry
     >>> [np.sort(counts).round().tolist() for counts in db.merging.observations(alignment, coupled)]
     [[1.0, 2.0], [1.0, 2.0], [1.0, 2.0]]
     """
@@ -43,11 +38,6 @@ def support(alignment: Alignment, coupled: CoupledSet) -> Array:
     Args:
         coupled: one of the coupled sets, `alignment.structure.symmetry`.
 
-    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
-    >>> rng = np.random.default_rng(0)
-    >>> sites = [model.fit(0.01 * n + np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for n in range(3)]
-    >>> alignment = db.align(sites)
-    >>> (coupled,) = alignment.structure.symmetry
     >>> np.sort(db.merging.support(alignment, coupled).sum(axis=0)).round()
     array([3., 6.])
     """
@@ -96,10 +86,6 @@ def thin(alignment: Alignment, coupled: CoupledSet) -> float | None:
     Args:
         coupled: one of the coupled sets, `alignment.structure.symmetry`.
 
-    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
-    >>> rng = np.random.default_rng(0)
-    >>> sites = [model.fit(0.01 * n + np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for n in range(3)]
-    >>> alignment = db.align(sites)
     >>> db.merging.thin(alignment, *alignment.structure.symmetry)
     1.5
     """
