@@ -90,5 +90,4 @@ class Manifest:
 
 
 def manifest_in(note: Mapping[str, Any]) -> Manifest | None:
-    """The manifest in the note of a file, if there is one."""
     return Manifest.of(note[KEY]) if KEY in note else None

@@ -335,7 +335,6 @@ def factor_draws(structure: Structure, name: str, draws: Mapping[str, Any], name
 
 
 def quantity_names(structure: Structure, name: str) -> dict[str, str]:
-    """The name of each quantity of a factor, as in `to_arviz`."""
     family = structure.families[name]
     kinds = family.quantities(family.expected(structure.prior[name]))
     return {kind: variable_name(name, kind) for kind in kinds}

@@ -191,7 +191,6 @@ class Search:
         return Course(update, self.shards, contributions, self.schedule, self.rng, afresh, memory)
 
     def fitted(self, model: Model, times: int) -> list[Sequence[Posterior]]:
-        """Fits of all shards, `times` times."""
         return [[fit.posterior for fit in model.fit_many(self.shards, rng=self.rng)] for _ in range(times)]
 
     def from_starts(self, model: Model, fits: Sequence[Sequence[Posterior]], most: int | None = None) -> Refinement:

@@ -48,7 +48,6 @@ def empty_slots(posterior: Posterior) -> str:
 def rows_table(
     rows: Sequence[Row], shape: Shape | None = None, titles: Mapping[str, str] = MappingProxyType({}), title: str = ""
 ) -> Table:
-    """Rows of plain values as a table."""
     table = Table(*(titles.get(name, name) for name in rows[0]), box=None, title=plain(title) or None)
     for row in rows:
         table.add_row(*(cell(value, shape if name == "mean" else None) for name, value in row.items()))

@@ -62,7 +62,6 @@ class Components:
         return Components(self.factors, tuple(rows.taken(chosen) for rows in self.rows), self.evidence[chosen])
 
     def followed_by(self, others: Sequence["Components"]) -> "Components":
-        """These components, then others."""
         pairs = zip(self.rows, *(other.rows for other in others), strict=True)
         evidence = np.concatenate([self.evidence, *(other.evidence for other in others)])
         return Components(self.factors, tuple(first.followed_by(more) for first, *more in pairs), evidence)
@@ -114,7 +113,6 @@ def earlier_components(problem: Problem, slots: int | None = None) -> Components
 
 
 def sites_of(problem: Problem) -> Indices:
-    """The site of each component."""
     return np.repeat(np.arange(problem.sites), [contents[0].count for contents in problem.contents])
 
 

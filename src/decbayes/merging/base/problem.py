@@ -132,7 +132,6 @@ class Problem:
         return self.sites <= 1 + self.exchangeable
 
     def part(self, sites: slice) -> "Problem":
-        """The same problem for some of the sites."""
         return replace(self, contents=self.contents[sites])
 
     def loaded(self) -> "Problem":

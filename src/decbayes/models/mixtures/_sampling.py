@@ -70,7 +70,6 @@ class Chain:
     likelihood: KnownVariance
 
     def first(self, rng: np.random.Generator) -> tuple[Array, Array]:
-        """A draw from the prior."""
         return self._draw(self.weight_prior, self.component_prior, rng)
 
     def sweep(self, points: Array, weights: Array, means: Array, rng: np.random.Generator) -> tuple[Array, Array]:

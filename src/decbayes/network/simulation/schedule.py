@@ -90,7 +90,6 @@ class History:
         self._overhear()
 
     def pick(self, items: Sequence[Item]) -> Item:
-        """A random one of these."""
         return items[int(self.rng.integers(len(items)))]
 
     def _overhear(self) -> None:
