@@ -186,7 +186,13 @@ def test_p_is_said_to_hold_without_the_model_only_if_all_sites_state_halves(rng)
     shards = [rng.normal(size=(60, 3)) for _ in range(4)]
     fits = [LINEAR.fit(shard).posterior for shard in shards]
     said = stated(LINEAR, shards, fits)
-    for sites, condition in ((said, ""), ([*said[:3], fits[3]], " and the model held"), (fits, " and the model held")):
+    empty = db.Posterior.of_prior(LINEAR.structure)
+    for sites, condition in (
+        (said, ""),
+        ([*said, empty], ""),
+        ([*said[:3], fits[3]], " and the model held"),
+        (fits, " and the model held"),
+    ):
         (compared,) = db.checking.heterogeneity(db.align(sites)).values()
         assert compared.provided() == f"if the sites were the same{condition}"
 
@@ -204,3 +210,12 @@ def test_sites_are_compared_where_nobody_registered_the_model(rng):
     structure = replace(LINEAR.structure, model={**LINEAR.structure.model, "name": "somebody's"})
     unknown = [db.Posterior(structure, site.contribution) for site in sites]
     np.testing.assert_allclose(probability(unknown), probability(sites))
+
+
+@pytest.mark.parametrize("value", [0.0, 1e9])
+def test_no_value_that_files_may_hold_makes_equal_sites_differ(rng, value):
+    rows = [replace(LINEAR.fit(rng.normal(size=(60, 3))).posterior, halves=(value,) * 5) for _ in range(4)]
+    assert probability(rows)[0] > 0.05
+    points = [rng.normal(size=(60, 2)) + 8.0 * rng.integers(2, size=(60, 1)) for _ in range(3)]
+    fits = [replace(fit.posterior, halves=(value,) * 3) for fit in CLUSTERS.fit_many(points, rng=rng)]
+    assert np.nanmin(probability(fits, worlds=2)) > 0.01

@@ -23,6 +23,7 @@ from decbayes.calibration.worlds import (
     sharpened,
     worlds_of,
 )
+from decbayes.contents import has_data
 from decbayes.errors import DecbayesError, NotCalibrated, StructureMismatch
 from decbayes.families import Array, dense
 from decbayes.merging import Alignment, Heterogeneity, align, reading
@@ -276,7 +277,7 @@ def compared_coefficients(alignment: Alignment, factor: str, known: Coefficients
 
 def all_state_halves(alignment: Alignment) -> bool:
     """Whether nobody's rows are only assumed to be like those of others."""
-    return all(posterior.halves for posterior in alignment.sent or alignment.posteriors)
+    return all(posterior.halves for posterior in alignment.sent or alignment.posteriors if has_data(posterior))
 
 
 def against_redrawn(alignment: Alignment, factor: str, known: Coefficients, worlds: int | None) -> Heterogeneity:
