@@ -40,7 +40,7 @@ LEAST_LEFT = 0.05
 UPPER = 0.95
 
 
-class Clusters(NamedTuple):
+class ClusterRows(NamedTuple):
     """Rows of some clusters, the slope and the information of each row's log-likelihood, and where clusters begin."""
 
     matrix: Array
@@ -95,7 +95,7 @@ class RobustErrors:
         outcome = self.model.outcome
         return np.asarray(outcome.moments(natural)[1] * outcome.noise(self.posterior.natural[FACTOR]))
 
-    def clusters(self, data: Any, clusters: Persons = EACH) -> "Iterator[Clusters]":
+    def clusters(self, data: Any, clusters: Persons = EACH) -> "Iterator[ClusterRows]":
         """All rows, in blocks of clusters. By default each observation is a cluster."""
         model = self.model
         points, (size, zero) = model.points(data), model.target_units
@@ -108,7 +108,7 @@ class RobustErrors:
         for span in spans(len(first) - 1):
             selected, starts = order[first[span.start] : first[span.stop]], first[span] - first[span.start]
             counted = rows.weights[selected]
-            yield Clusters(rows.matrix[selected], counted * slopes[selected], counted * weights[selected], starts)
+            yield ClusterRows(rows.matrix[selected], counted * slopes[selected], counted * weights[selected], starts)
 
     def halves(self, data: Any, clusters: Persons = EACH) -> tuple[float, ...]:
         """How far random halves of the rows are apart, relative to what the model expects, without refits.
