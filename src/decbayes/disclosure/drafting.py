@@ -91,7 +91,7 @@ def drafted(
         remarks = dict.fromkeys((*posterior.remarks, *pooled, *safe.remarks))
         posterior = replace(safe.posterior, remarks=tuple(remarks))
         changed = (*changed, *safe.changed)
-    if people.total(rows) < rows and not are_pieces(model, data, people):
+    if people.total(rows) < rows and not model.are_pieces(data, people):
         posterior = replace(posterior, remarks=(*dict.fromkeys((*posterior.remarks, repeated_persons(model))),))
     return posterior, Manifest(
         posterior=posterior.digest,
@@ -106,12 +106,6 @@ def drafted(
         changed=changed,
         software=f"decbayes {decbayes.__version__}",
     )
-
-
-def are_pieces(model: Model, data: Any, persons: Persons) -> bool:
-    """Whether a person's rows are pieces of one follow-up: these are independent, given the model."""
-    pieces: Any = getattr(model, "are_pieces", None)
-    return pieces is not None and pieces(data, persons)
 
 
 def repeated_persons(model: Model) -> Remark:

@@ -266,6 +266,10 @@ class Model(Settings):
         """
         return self, data, []
 
+    def are_pieces(self, data: Any, persons: Persons) -> bool:
+        """Whether a person's observations are pieces of one follow-up: these are independent, given the model."""
+        return False
+
     def presence(self, posterior: Posterior, data: Any, persons: Persons = EACH) -> Array:
         """How many persons each component rests on, each with one observation, document or sequence, or more."""
         return persons.present(self.assign(posterior, data))
