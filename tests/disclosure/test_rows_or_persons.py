@@ -173,3 +173,12 @@ def test_secure_sums_and_agents_count_persons_like_fits(run, rng, tmp_path):
 def test_numbers_and_texts_of_one_column_have_one_order():
     values = [*map(str, range(12)), *(f"P{number}" for number in range(10)), ""]
     assert codes_of(values)[1] == values[:-1]
+
+
+def test_numbers_have_the_codes_of_their_texts(rng):
+    values = rng.integers(-20, 20, size=200) / 4.0
+    values[::7] = np.nan
+    codes, labels = codes_of(values)
+    as_objects, texts = codes_of([*values.tolist(), "text"])
+    np.testing.assert_array_equal(codes, as_objects[:-1])
+    np.testing.assert_array_equal(labels, [float(text) for text in texts[:-1]])
