@@ -47,9 +47,12 @@ def public():
 CALLABLES = public()
 
 
-def begin(names):
-    """The lines that all examples of the network go on from, as its own documentation shows them."""
-    lines = doctest.DocTestParser().get_examples(inspect.getdoc(network) or "")
+BEGINNINGS = dict.fromkeys(["db.merging.", "db.solvers.", "db.extending."], db.merging) | {"decbayes.network.": network}
+
+
+def begin(package, names):
+    """The lines that all examples of a package go on from, as its own documentation shows them."""
+    lines = doctest.DocTestParser().get_examples(inspect.getdoc(package) or "")
     assert lines
     for line in lines:
         exec(line.source, names)
@@ -60,8 +63,9 @@ def test_an_example_runs(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = inspect.getdoc(CALLABLES[name]) or ""
     names = {"db": db, "np": np}
-    if name.startswith("decbayes.network."):
-        begin(names)
+    for start, package in BEGINNINGS.items():
+        if name.startswith(start):
+            begin(package, names)
     test = doctest.DocTestParser().get_doctest(text, names, name, None, 0)
     assert test.examples, f"{name} has no example"
     for library in re.findall(r"^(?:import|from) (\w+)", "".join(example.source for example in test.examples), re.M):

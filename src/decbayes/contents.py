@@ -17,6 +17,8 @@ Components = Mapping[CoupledSet, Permutation]
 
 # Rows of up to this many bytes are compared directly, longer ones by a hash.
 SHORT = 1024
+# The attribute in which a posterior caches its contents.
+CONTENTS = "_contents"
 
 
 def held_in(posterior: Posterior) -> tuple[str, ...]:
@@ -32,7 +34,14 @@ def has_data(posterior: Posterior) -> bool:
 
 
 def sorted_contents(posterior: Posterior) -> tuple[Components, bytes, bytes]:
-    """Each set's components in order, and two hashes of all contents: without labels and with them."""
+    """Each set's components in order, and two hashes of all contents: without labels and with them. Cached."""
+    if CONTENTS not in vars(posterior):
+        vars(posterior)[CONTENTS] = contents_of(posterior)
+    contents: tuple[Components, bytes, bytes] = vars(posterior)[CONTENTS]
+    return contents
+
+
+def contents_of(posterior: Posterior) -> tuple[Components, bytes, bytes]:
     structure = posterior.structure
     digest, labelled = hashlib.sha256(), hashlib.sha256()
     components: dict[CoupledSet, Permutation] = {}

@@ -124,9 +124,6 @@ class Library(Sequence[Posterior]):
 
     Files must not change while in use. A worker in another process needs the same paths.
 
-    Args:
-        paths: the files, as `save` writes them.
-
     >>> model = db.models.GaussianMean(variance=1.0)
     >>> for number in range(3):
     ...     db.save(model.fit(np.full((5, 1), number)).posterior, f"{number}.posterior")

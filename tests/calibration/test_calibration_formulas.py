@@ -12,12 +12,12 @@ from scipy.stats import genpareto, norm
 import decbayes as db
 from decbayes.calibration import validation
 from decbayes.calibration.accuracy import EDGES, Accuracy, joined_groups, pairs
-from decbayes.calibration.shares import TopicShares, topic_shares
 from decbayes.calibration.sites import Information, total
 from decbayes.calibration.tails import FAIR, LEAST_DRAWS, left_out, pareto_shape, tail_of, tail_size
 from decbayes.calibration.validation import Scores, checked, is_count
 from decbayes.errors import InvalidData, InvalidFile, NotCalibrated, StructureMismatch
 from decbayes.models.core.evaluation import Risks
+from decbayes.models.topics.corpus_shares import TopicShares, topic_shares
 
 # ---- tails
 

@@ -1,6 +1,7 @@
 """Halves of a site's own rows: where the model does not hold, sites are compared with how far these are apart."""
 
 import pickle
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -155,3 +156,66 @@ def test_models_whose_sites_are_not_compared_say_nothing(rng):
     assert (
         db.checking.with_halves(CLUSTERS, said := CLUSTERS.fit(counts[:, :2], rng=0).posterior, counts[:, :2]) == said
     )
+
+
+def test_a_fit_without_errors_says_nothing():
+    rows = np.zeros((40, 3))
+    assert db.checking.with_halves(LINEAR, LINEAR.fit(rows).posterior, rows).halves == ()
+
+
+def test_wide_tables_need_no_matrix_of_each_row(rng):
+    """Scores of a row change along that row only; a matrix for each of these rows has 2.6 GB."""
+    names = [f"x{number}" for number in range(400)]
+    model = db.LinearRegression("y", columns=dict.fromkeys([*names, "y"], "real"))
+    rows = rng.normal(size=(2000, 401))
+    posterior = model.fit(rows).posterior
+    tracemalloc.start()
+    said = db.checking.with_halves(model, posterior, rows)
+    assert tracemalloc.get_traced_memory()[1] < 3e8
+    tracemalloc.stop()
+    np.testing.assert_allclose(said.halves[0], 1.0, atol=0.1)
+
+
+def test_small_sites_that_are_the_same_differ_as_often_as_they_should():
+    """The noise of a small site's fit is too small; the comparison of sites allows for that already."""
+    sites = [[np.random.default_rng((seed, site)).normal(size=(20, 3)) for site in range(6)] for seed in range(60)]
+    assert 0.4 < np.mean([both(shards)[0] for shards in sites]) < 0.6
+
+
+def test_p_is_said_to_hold_without_the_model_only_if_all_sites_state_halves(rng):
+    shards = [rng.normal(size=(60, 3)) for _ in range(4)]
+    fits = [LINEAR.fit(shard).posterior for shard in shards]
+    said = stated(LINEAR, shards, fits)
+    empty = db.Posterior.of_prior(LINEAR.structure)
+    for sites, condition in (
+        (said, ""),
+        ([*said, empty], ""),
+        ([*said[:3], fits[3]], " and the model held"),
+        (fits, " and the model held"),
+    ):
+        (compared,) = db.checking.heterogeneity(db.align(sites)).values()
+        assert compared.provided() == f"if the sites were the same{condition}"
+
+
+def test_halves_do_not_leave_if_the_rules_hide_persons(tmp_path):
+    points = np.append(np.random.default_rng(0).normal(size=100), [50.0, 51.0])
+    model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=1000.0)
+    said = db.checking.with_halves(model, model.fit(points, rng=1).posterior, points)
+    db.save(said, tmp_path / "a.posterior", data=points)
+    assert said.halves != () == db.load(tmp_path / "a.posterior").halves
+
+
+def test_sites_are_compared_where_nobody_registered_the_model(rng):
+    sites = [LINEAR.fit(rng.normal(size=(60, 3))).posterior for _ in range(4)]
+    structure = replace(LINEAR.structure, model={**LINEAR.structure.model, "name": "somebody's"})
+    unknown = [db.Posterior(structure, site.contribution) for site in sites]
+    np.testing.assert_allclose(probability(unknown), probability(sites))
+
+
+@pytest.mark.parametrize("value", [0.0, 1e9])
+def test_no_value_that_files_may_hold_makes_equal_sites_differ(rng, value):
+    rows = [replace(LINEAR.fit(rng.normal(size=(60, 3))).posterior, halves=(value,) * 5) for _ in range(4)]
+    assert probability(rows)[0] > 0.05
+    points = [rng.normal(size=(60, 2)) + 8.0 * rng.integers(2, size=(60, 1)) for _ in range(3)]
+    fits = [replace(fit.posterior, halves=(value,) * 3) for fit in CLUSTERS.fit_many(points, rng=rng)]
+    assert np.nanmin(probability(fits, worlds=2)) > 0.01

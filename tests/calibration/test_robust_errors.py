@@ -126,12 +126,13 @@ def test_rows_of_one_person_in_several_intervals_are_one_cluster(rng):
     frame = {"t": np.minimum(died, lost), "dead": died < lost, "x": rng.normal(size=200)}
     model = db.SurvivalRegression.from_frame(frame, "Surv(t, dead) ~ x", cuts=(1.0, 2.0, 4.0), rate=0.3)
     posterior = model.fit(frame).posterior
-    ((scores, information),) = model.robust_errors(posterior).clusters(frame)
-    assert scores.shape == (200, 5)
+    (rows,) = model.robust_errors(posterior).clusters(frame)
+    assert len(rows.starts) == 200 < len(rows.matrix)
     precision = np.linalg.inv(model.outcome.moments(posterior.natural[FACTOR])[1]) - np.eye(5) / model.prior_variance
-    np.testing.assert_allclose(information.sum(axis=0), precision, rtol=1e-3, atol=1e-3)
+    information = (rows.weights[:, None] * rows.matrix).T @ rows.matrix
+    np.testing.assert_allclose(information, precision, rtol=1e-3, atol=1e-3)
     # At the fit they add up to what the prior pulls: P0 m.
-    np.testing.assert_allclose(scores.sum(axis=0), posterior.mean(FACTOR)[0] / model.prior_variance, atol=1e-3)
+    np.testing.assert_allclose(rows.slopes @ rows.matrix, posterior.mean(FACTOR)[0] / model.prior_variance, atol=1e-3)
     robust = db.calibrate(model, [frame], posterior, method="robust")
     np.testing.assert_allclose(robust.deviation(FACTOR)[0, -1], posterior.deviation(FACTOR)[0, -1], rtol=0.25)
 

@@ -8,7 +8,7 @@ from patients import write_csv
 
 from decbayes import LinearRegression, Posterior, save
 from decbayes.disclosure import Rules, load
-from decbayes.disclosure.identifiers import check_persons, check_units
+from decbayes.disclosure.identifiers import check_persons, check_units, codes_of
 from decbayes.disclosure.manifest import manifest_in
 from decbayes.errors import NotDisclosed
 from decbayes.files import load_note
@@ -168,3 +168,17 @@ def test_secure_sums_and_agents_count_persons_like_fits(run, rng, tmp_path):
         read_site(charter, tmp_path / "a.csv", "")
     assert read_site(charter, tmp_path / "a.csv", "none")[1] is None
     assert read_site(replace(charter, disclosure=None), tmp_path / "a.csv", "")[1] is None
+
+
+def test_numbers_and_texts_of_one_column_have_one_order():
+    values = [*map(str, range(12)), *(f"P{number}" for number in range(10)), ""]
+    assert codes_of(values)[1] == values[:-1]
+
+
+def test_numbers_have_the_codes_of_their_texts(rng):
+    values = rng.integers(-20, 20, size=200) / 4.0
+    values[::7] = np.nan
+    codes, labels = codes_of(values)
+    as_objects, texts = codes_of([*values.tolist(), "text"])
+    np.testing.assert_array_equal(codes, as_objects[:-1])
+    np.testing.assert_array_equal(labels, [float(text) for text in texts[:-1]])

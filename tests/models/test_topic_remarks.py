@@ -61,6 +61,12 @@ def test_twice_the_slots_are_judged_at_sites_that_did_not_shape_them():
     assert "more slots" not in advised(sites, components=6)
 
 
+def test_what_twice_the_slots_gain_does_not_depend_on_the_order_of_files(rng):
+    sites = [model(3).fit(planted(rng, range(6), 60, 40), rng=rng).posterior for _ in range(7)]
+    said = {advised([sites[place] for place in rng.permutation(7)])["more slots"].what for _ in range(6)}
+    assert len(said) == 1
+
+
 def test_a_topic_that_mixes_two_things_is_worth_a_look(rng):
     """Five slots for six themes: one of them holds two."""
     sites = [model(6).fit(planted(rng, range(6), 150, 40), rng=rng).posterior for _ in range(3)]

@@ -112,7 +112,6 @@ def scratch_folder(owner: object, parent: Path | None = None) -> Path:
 
 
 def toml_table(name: str, table: Mapping[str, Any]) -> str:
-    """A table as TOML text."""
     return f"[{name}]\n" + "".join(f"{toml_key(key)} = {toml_value(key, value)}\n" for key, value in table.items())
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from decbayes.calibration.checks import diagnose as diagnose
     from decbayes.calibration.checks import predictive_check as predictive_check
     from decbayes.calibration.differences import heterogeneity as heterogeneity
-    from decbayes.calibration.differences import with_halves as with_halves
+    from decbayes.calibration.halves import with_halves as with_halves
     from decbayes.calibration.intervals import calibrate as calibrate
     from decbayes.calibration.intervals import calibrated as calibrated
     from decbayes.calibration.intervals import jackknifed as jackknifed
@@ -24,27 +24,28 @@ if TYPE_CHECKING:
     from decbayes.calibration.plans import try_plan as try_plan
     from decbayes.calibration.pooling import Pooled as Pooled
     from decbayes.calibration.pooling import pool as pool
-    from decbayes.calibration.shares import TopicShares as TopicShares
-    from decbayes.calibration.shares import topic_shares as topic_shares
     from decbayes.calibration.sites import Information as Information
     from decbayes.calibration.trials import Plan as Plan
     from decbayes.calibration.validation import Choice as Choice
     from decbayes.calibration.validation import Scores as Scores
     from decbayes.calibration.validation import validate as validate
     from decbayes.calibration.worlds import quick as quick
+    from decbayes.models.topics.corpus_shares import TopicShares as TopicShares
+    from decbayes.models.topics.corpus_shares import topic_shares as topic_shares
 else:
     __getattr__, __all__ = exported(
         __name__,
         {
             ".checks": "Diagnosis PredictiveCheck diagnose predictive_check",
-            ".differences": "heterogeneity with_halves",
+            ".differences": "heterogeneity",
+            ".halves": "with_halves",
             ".intervals": "calibrate calibrated jackknifed",
             ".learning": "reliability why_unknown",
             ".linear_response": "covariance",
             ".matches": "overlap",
             ".plans": "PlanReport advice try_plan",
             ".pooling": "Pooled pool",
-            ".shares": "TopicShares topic_shares",
+            "decbayes.models.topics.corpus_shares": "TopicShares topic_shares",
             ".accuracy": "Accuracy",
             ".sites": "Information",
             ".trials": "Plan",

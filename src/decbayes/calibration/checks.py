@@ -62,11 +62,8 @@ def diagnose(
     tables; other models have no formula for the likelihood given their parameters.
 
     Args:
-        model: the model that was fitted.
-        shards: the data of all sites.
         posterior: the posterior of all of them.
         draws: the number of weighted draws from the posterior.
-        seed: the seed of the draws.
 
     >>> model = db.GaussianMixture(1, 1, variance=1.0)
     >>> data = np.array([[1.0], [2.0]])
@@ -142,9 +139,6 @@ def predictive_check(
     data fit better than new data, so hold some back (`hold_back`).
 
     Args:
-        model: the model that was fitted.
-        posterior: the posterior to check.
-        data: the site's data.
         site: the site's number. Replica r has the same parameters at all sites, but different data.
         replicas: the number of simulated data sets of the same size.
         seed: the seed of parameters and replicas; the same at all sites.

@@ -1,6 +1,6 @@
 """Whether sites differ by more than chance: p-values from simulated sites that share the same values.
 
-How far random halves of a site's own rows are apart is for where the model does not hold.
+The same comparison shows how far random halves of one site's rows are apart.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,8 @@ from decbayes.calibration.worlds import (
     sharpened,
     worlds_of,
 )
-from decbayes.errors import DecbayesError, NotCalibrated, StructureMismatch
+from decbayes.contents import has_data
+from decbayes.errors import NotCalibrated, StructureMismatch
 from decbayes.families import Array, dense
 from decbayes.merging import Alignment, Heterogeneity, align, reading
 from decbayes.merging.base.components import Components
@@ -37,7 +38,6 @@ from decbayes.models.core.registry import model_for
 from decbayes.models.core.simulation import drawn_parameters
 from decbayes.models.regressions.messages.redrawn import RowsLike
 from decbayes.models.regressions.regression import Regression
-from decbayes.models.regressions.robust_errors import RobustErrors
 from decbayes.posterior import Posterior
 from decbayes.remarks import too_narrow
 from decbayes.structure import CoupledSet, Structure
@@ -55,8 +55,6 @@ PRIOR_WORLDS = 2.0
 # Differences are not quantified if equal sites differ, on average over slots, this many times more than sites with
 # separate components would: fits of components that overlap so much end in different places.
 MOST_BY_CHANCE = 5.0
-# The fewest persons in a half of a site's rows.
-FEWEST = 10
 # The expected 2D of two sites of n rows, relative to that of n rows and a half of them.
 AS_TWO_SITES = (0.5 * (2.0 + 2.0 / TIMES)) / ((1.0 + 3.0 / TIMES) / 3.0)
 # Rows times coefficients of one world of a regression up to which many worlds take seconds.
@@ -146,7 +144,7 @@ def in_worlds(alignment: Alignment, setting: Setting, worlds: int) -> Heterogene
     wider = reading.widened(chance, alignment.posteriors, of_one)
     usual = usual_spread(sent) * wider.mean / chance.mean
     compared = reading.of_components(alignment, setting.coupled, wider, usual, setting.redivided)
-    return replace(compared, halves=wider is not chance)
+    return replace(compared, halves=wider is not chance and all_state_halves(alignment))
 
 
 def simulated_spreads(worlds: Worlds, count: int) -> tuple[Spread, Spread]:
@@ -158,7 +156,6 @@ def simulated_spreads(worlds: Worlds, count: int) -> tuple[Spread, Spread]:
 
 @lru_cache(maxsize=128)
 def simulated_spread(worlds: Worlds, number: int) -> tuple[Spread, Spread]:
-    """The spreads of the sites of one simulated world."""
     setting, sent = worlds.setting, worlds.first(number + 1)[number].alignment
     return in_slots_of(setting.truth, redivide(replace(setting, alignment=sent)), sent, setting.coupled)
 
@@ -241,7 +238,10 @@ def of_coefficients(alignment: Alignment, factor: str, known: Coefficients, worl
 
 def not_shared(alignment: Alignment) -> Sequence[int]:
     """Coefficients of categories that count as "other", which are not the same ones at all sites."""
-    model = model_for(alignment.structure)
+    try:
+        model = model_for(alignment.structure)
+    except StructureMismatch:  # nobody registered the model
+        return ()
     return model.table.places_of_other.tolist() if isinstance(model, Regression) else ()
 
 
@@ -268,7 +268,13 @@ def by_scores(alignment: Alignment, factor: str, known: Coefficients, worlds: in
 def compared_coefficients(alignment: Alignment, factor: str, known: Coefficients, chances: Chances) -> Heterogeneity:
     """The comparison with equal sites, which are as far apart as halves of the sites' own rows."""
     wider = reading.widened_each(chances, alignment.sent or alignment.posteriors)
-    return replace(reading.of_coefficients(alignment, factor, known, wider), halves=wider is not chances)
+    stated = wider is not chances and all_state_halves(alignment)
+    return replace(reading.of_coefficients(alignment, factor, known, wider), halves=stated)
+
+
+def all_state_halves(alignment: Alignment) -> bool:
+    """Whether nobody's rows are only assumed to be like those of others."""
+    return all(posterior.halves for posterior in alignment.sent or alignment.posteriors if has_data(posterior))
 
 
 def against_redrawn(alignment: Alignment, factor: str, known: Coefficients, worlds: int | None) -> Heterogeneity:
@@ -375,43 +381,7 @@ def redrawn_spreads(redrawing: Redrawing, world: int) -> tuple[Spread, Spread]:
     return coefficients.compared(np.ones(1))[0], coefficients.each()
 
 
-def with_halves(model: Model, posterior: Posterior, data: Any, *, persons: Any = None) -> Posterior:
-    """The posterior of these data, which also says how far random halves of them are apart.
-
-    `heterogeneity` then knows how far apart random parts of the sites' data are, even if the model does not hold: tails
-    are heavy, columns correlated, or the noise depends on a column. Values and digests stay as they are. Unchanged if
-    there are too few rows, or if sites of this model are not compared.
-
-    Args:
-        model: the fitted model.
-        posterior: what it has learned from the data, alone.
-        data: the site's data.
-        persons: a name or number per observation, if persons may have several observations.
-
-    >>> rng = np.random.default_rng(0)
-    >>> rows = {"x": rng.normal(size=100), "y": rng.normal(size=100)}
-    >>> model = db.LinearRegression("y", columns={"x": "real", "y": "real"})
-    >>> posterior = model.fit(rows).posterior
-    >>> stated = db.checking.with_halves(model, posterior, rows)
-    >>> stated == posterior, len(stated.halves)
-    (True, 4)
-    """
-    check_kind(Posterior, posterior=posterior)
-    people = Persons.of(persons).checked(model.count(data))
-    if people.total(model.count(data)) < 2 * FEWEST:
-        return posterior
-    try:
-        values = (
-            of_rows(model, posterior, data, people)
-            if isinstance(model, Regression)
-            else of_fits(model.for_posterior(posterior), posterior, data, people)
-        )
-        return replace(posterior, halves=values)
-    except (DecbayesError, np.linalg.LinAlgError, ArithmeticError):
-        return posterior
-
-
-def of_fits(model: Model, posterior: Posterior, data: Any, persons: Persons) -> tuple[float, ...]:
+def halves_of_fits(model: Model, posterior: Posterior, data: Any, persons: Persons) -> tuple[float, ...]:
     """How far the fits of random halves are from that of all rows, relative to the number of parameters.
 
     With n rows, and k n rows drawn for each fitted row, the variance of the difference from a fit of m = n / 2 rows is
@@ -440,10 +410,3 @@ def of_fits(model: Model, posterior: Posterior, data: Any, persons: Persons) -> 
         if (freedom := spread.freedom.sum()) > 0.0:
             values.append(float(AS_TWO_SITES * spread.statistic.sum() / freedom))
     return tuple(values)
-
-
-def of_rows(model: Regression, posterior: Posterior, data: Any, persons: Persons) -> tuple[float, ...]:
-    """The same for coefficients, from the scores of all rows."""
-    if model.varying or model.weights or model.hides_outcome(data):
-        return ()
-    return RobustErrors(model, posterior).halves(data, persons)

@@ -143,8 +143,6 @@ def calibrate(
     would still move it.
 
     Args:
-        model: the model that was fitted.
-        shards: each site's data.
         merged: the posterior of all of them.
         method: "linear response": each site passes over its data once more and computes how its contribution depends on
             the merged posterior; only the sum of these small matrices is needed (`Information`). "bootstrap": all sites

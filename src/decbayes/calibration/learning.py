@@ -129,7 +129,6 @@ def checked_certainty(setting: Setting, rng: np.random.Generator) -> float:
 
 
 def present_margins(setting: Setting) -> Array:
-    """The margins of the actual matches."""
     pairs = zip(reading.margins(setting.alignment), reading.seen(setting.alignment, setting.coupled), strict=True)
     return np.concatenate([margins[setting.coupled][seen] for margins, seen in pairs])
 

@@ -105,10 +105,7 @@ def overlap(model: Model, alignment: Alignment, site: int, data: Any) -> Array:
     have the same component in that slot; nobody else can check it.
 
     Args:
-        model: the model that was fitted.
-        alignment: the alignment of all sites.
         site: the index of the site's posterior in it.
-        data: the site's data.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     >>> rng = np.random.default_rng(0)
@@ -123,7 +120,6 @@ def overlap(model: Model, alignment: Alignment, site: int, data: Any) -> Array:
 
 
 def overlaps_of(model: Model, alignment: Alignment, shards: Sequence[Any]) -> list[Array]:
-    """The overlaps of all sites."""
     merged = alignment.merged()
     others = (without(merged, alignment.in_slots(site)) for site in range(len(shards)))
     return [own_overlap(model, alignment, site, shards[site], other) for site, other in enumerate(others)]

@@ -174,7 +174,6 @@ class Worlds:
 
 
 def worlds_of(setting: Setting) -> Worlds:
-    """The worlds of a setting, cached."""
     return remembered(Worlds(setting, setting.key))
 
 
@@ -184,11 +183,7 @@ def remembered(worlds: Worlds) -> Worlds:
 
 
 def quick(alignment: Alignment) -> bool:
-    """Whether simulating sites like these takes seconds.
-
-    Args:
-        alignment: what `align` returns.
-    """
+    """Whether simulating sites like these takes seconds."""
     sets = alignment.structure.symmetry
     return len(sets) == 1 and Setting(alignment).work <= QUICK
 

@@ -83,7 +83,6 @@ class RareCategories:
 
     @property
     def others(self) -> list[str]:
-        """The categories that are not hidden."""
         return [name for place, name in enumerate(self.names) if not self.hidden[place]]
 
     def counted_as(self, place: int) -> str:

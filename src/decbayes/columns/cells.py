@@ -27,7 +27,6 @@ def refuse(wrong: NDArray[np.bool_], what: str) -> None:
 
 
 def as_numbers(values: Raw) -> Array:
-    """Numbers; NaN if missing."""
     if values.dtype.kind in "buif":
         return values.astype(np.float64)
     if values.dtype.kind in "mMcV":

@@ -45,7 +45,6 @@ def keys_in(frame: Any) -> Sequence[Any]:
 
 
 def column_in(frame: Any, name: str) -> Any:
-    """One column as the frame has it."""
     keys = [key for key in keys_in(frame) if str(key) == name]
     if not keys:
         raise InvalidData(f"There is no column '{name}'; the columns are {columns_listed(names_in(frame))}.")
@@ -77,7 +76,6 @@ def by_name(data: Any, names: Sequence[str]) -> Any:
 
 
 def rows_in(frame: Any) -> int:
-    """The number of rows of a frame."""
     return len(values_in(frame, names_in(frame)[0]))
 
 

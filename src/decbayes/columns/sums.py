@@ -157,7 +157,6 @@ class Dispersion(Sums):
 
 
 def columns_among(rows: dict[str, Column]) -> dict[str, Column]:
-    """The rows of a list that are columns."""
     return {name: row for name, row in rows.items() if not isinstance(row, Sums)}
 
 

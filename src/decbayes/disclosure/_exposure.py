@@ -39,9 +39,6 @@ def exposure(model: Model, posterior: Posterior, data: Any, *, rng: Seed, person
     """Measure what a posterior reveals about single persons in its data.
 
     Args:
-        model: the fitted model.
-        posterior: its posterior of the data.
-        data: the data.
         rng: a generator or a seed, to choose the persons to try.
         persons: a name or number per record, if persons may have several records.
 

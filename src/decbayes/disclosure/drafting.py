@@ -44,12 +44,9 @@ def save(
     and the file states the rules that it obeys. Without data nothing is checked, and the file states no rules.
 
     Args:
-        posterior: the posterior.
-        path: the file to write.
         data: the data behind the posterior, to which the rules are applied.
         persons: a name or number per observation, if persons may have several observations.
         rules: the disclosure rules; None for public or made-up data, which the file then states.
-        site: the site's name.
         note: plain values to store beside the posterior; `files.load_note` reads them.
 
     >>> points = np.random.default_rng(0).normal(size=(100, 1))
@@ -94,7 +91,7 @@ def drafted(
         remarks = dict.fromkeys((*posterior.remarks, *pooled, *safe.remarks))
         posterior = replace(safe.posterior, remarks=tuple(remarks))
         changed = (*changed, *safe.changed)
-    if people.total(rows) < rows and not are_pieces(model, data, people):
+    if people.total(rows) < rows and not model.are_pieces(data, people):
         posterior = replace(posterior, remarks=(*dict.fromkeys((*posterior.remarks, repeated_persons(model))),))
     return posterior, Manifest(
         posterior=posterior.digest,
@@ -109,12 +106,6 @@ def drafted(
         changed=changed,
         software=f"decbayes {decbayes.__version__}",
     )
-
-
-def are_pieces(model: Model, data: Any, persons: Persons) -> bool:
-    """Whether a person's rows are pieces of one follow-up: these are independent, given the model."""
-    pieces: Any = getattr(model, "are_pieces", None)
-    return pieces is not None and pieces(data, persons)
 
 
 def repeated_persons(model: Model) -> Remark:
@@ -160,7 +151,6 @@ def load(path: str | os.PathLike[str], *, rules: Rules | None = None, most_bytes
     """Read a posterior from a file, checking its size, hash, names, shapes, numbers, domain and fingerprint.
 
     Args:
-        path: the file.
         rules: the disclosure rules that the file must state to obey; others are refused.
         most_bytes: larger files are refused.
 

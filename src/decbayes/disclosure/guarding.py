@@ -57,10 +57,6 @@ def guarded(
     their counts with all other rare and absent words.
 
     Args:
-        model: the fitted model.
-        posterior: its posterior of the data.
-        data: the data.
-        rules: the disclosure rules.
         frequency: the number of documents with each word, from a public source.
         belief: the posterior that assigns observations to components, if not this one: that of all sites.
         others: the merge of all other sites, whose topics decide how rare words share their counts.
@@ -96,7 +92,9 @@ def guarded(
         changed.append(f"Words that fewer than {rules.least_documents} documents have share their counts.")
     if not changed:
         return Guarded(posterior)
-    return Guarded(hidden if before is None else plus(hidden, before), tuple(changed), tuple(remarks))
+    # Halves of the rows are of persons who are not shown, too.
+    safe = replace(hidden if before is None else plus(hidden, before), halves=())
+    return Guarded(safe, tuple(changed), tuple(remarks))
 
 
 def least_persons(model: Model, rules: Rules) -> float:
@@ -206,7 +204,6 @@ def slots_after_joining(
 
 
 def distinguishing_factors(structure: Structure, factors: Sequence[str]) -> list[str]:
-    """The factors that distinguish components."""
     names = [name for name in factors if not structure.families[name].follows]
     return [name for name in names if not structure.families[name].over_components] or names
 

@@ -273,15 +273,25 @@ def repeated_units(frame: Mapping[str, Any]) -> tuple[str, str]:
     return "", ""
 
 
-def codes_of(values: Sequence[Any]) -> tuple[Codes, Sequence[str]]:
-    """The place of each value among the sorted labels, −1 if missing, and the labels."""
+def codes_of(values: Sequence[Any]) -> tuple[Codes, Sequence[Any]]:
+    """The place of each value among the sorted labels, −1 if missing, and the labels: numbers, then texts."""
+    numbers = np.asarray(values)
+    if numbers.dtype.kind == "f":  # many are different, and texts of all would take long
+        different, places = np.unique(numbers, return_inverse=True)
+        return np.where(np.isnan(numbers), -1, places), different[~np.isnan(different)]
     texts = ["" if is_missing(value) else text_of(value) for value in values]
-    labels = sorted({*texts} - {""}, key=lambda text: (number_of(text), text))
-    places = {label: place for place, label in enumerate(labels)}
-    return np.array([places.get(text, -1) for text in texts], dtype=np.intp), labels
+    labels = sorted({*texts} - {""}, key=in_order)
+    place_of = {label: place for place, label in enumerate(labels)}
+    return np.array([place_of.get(text, -1) for text in texts], dtype=np.intp), labels
 
 
-def numbers_units(codes: Codes, labels: Sequence[str]) -> bool:
+def in_order(text: str) -> tuple[bool, float, str]:
+    """Sort key that puts numbers first: NaN has no place among them."""
+    number = number_of(text)
+    return (True, 0.0, text) if np.isnan(number) else (False, number, text)
+
+
+def numbers_units(codes: Codes, labels: Sequence[Any]) -> bool:
     """Whether these look like numbers or codes of units with a few rows each."""
     rows = int((codes >= 0).sum())
     if len(labels) <= FEW_ROWS or not FEW_ROWS <= rows - len(labels) <= (ROWS_EACH - 1) * len(labels):
@@ -291,7 +301,8 @@ def numbers_units(codes: Codes, labels: Sequence[str]) -> bool:
     numbers = np.array([number_of(label) for label in labels])
     if np.isfinite(numbers).all():
         return bool((numbers == np.rint(numbers)).all() and numbers[0] >= 0.0 and not {*numbers} <= {*YEARS})
-    return max(share_of(RECORD, labels), share_of(SHORT_RECORD, labels)) > MOST
+    texts = [*map(str, labels)]
+    return max(share_of(RECORD, texts), share_of(SHORT_RECORD, texts)) > MOST
 
 
 def stays(codes: Codes, values: Codes) -> bool:

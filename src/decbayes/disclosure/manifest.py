@@ -17,7 +17,6 @@ class Manifest:
     Args:
         posterior: the digest of the posterior that it is about.
         model: the fitted model, in words.
-        site: the site's name.
         date: the day of the fit, or of the release.
         rows: the number of rows, documents or sequences used; of a robust merge, of all sites in it, whether they count
             in full or in part.
@@ -91,5 +90,4 @@ class Manifest:
 
 
 def manifest_in(note: Mapping[str, Any]) -> Manifest | None:
-    """The manifest in the note of a file, if there is one."""
     return Manifest.of(note[KEY]) if KEY in note else None

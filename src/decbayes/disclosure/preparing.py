@@ -40,9 +40,7 @@ def prepared(
     """The model and the data without values of too few persons.
 
     Args:
-        model: the model to fit.
         data: data as the model's `fit` takes them.
-        rules: the disclosure rules.
         agreed: whether other sites already use the same columns; categories then stay as they are.
         persons: a name or number per observation, if persons may have several observations.
         blind: whether to permute rare words, so that a fit cannot tell which of them occur.
@@ -114,9 +112,7 @@ def check_columns(columns: Mapping[str, Column], points: Array, rules: Rules) ->
     """Refuse columns that identify persons.
 
     Args:
-        columns: the kind of each column.
         points: the coded values, a row of numbers per observation.
-        rules: the disclosure rules.
 
     >>> table = {"email": [f"{number}@example.org" for number in range(30)]}
     >>> columns = db.columns.columns_of(table)

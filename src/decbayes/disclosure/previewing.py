@@ -106,11 +106,8 @@ def preview(
     """What a posterior would reveal if its file left the site.
 
     Args:
-        posterior: the posterior in the file.
         data: the site's data; without them only the file itself is checked.
         rules: the disclosure rules; default: those of the manifest, or the usual ones.
-        manifest: the file's manifest.
-        ledger: the site's ledger of releases.
         members: keyed digests of the persons, see `person_digests`.
         persons: a name or number per observation, if persons may have several observations.
         others: posteriors of other sites, to show what a merge with them would reveal.

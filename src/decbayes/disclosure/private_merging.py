@@ -32,7 +32,6 @@ def private_merge(
     anchor of the next round, until all rounds are done.
 
     Args:
-        structure: the model's structure.
         releases: the releases of all sites and rounds, or one secure sum per round.
         components: another number of clusters than agreed, or "auto" for the best one by the noisy histograms, at no
             cost of privacy. Releases of other models allow only the agreed number.
@@ -188,10 +187,7 @@ def private_plan(model: Model, *, sites: int, rows: int, privacy: Privacy) -> Pr
     """The cost of privacy, from public numbers alone; NotPrivate if the result would be useless.
 
     Args:
-        model: the model to be released.
-        sites: the number of sites.
         rows: the approximate number of rows per site.
-        privacy: the promise to each person.
 
     >>> columns = {"age": db.columns.Gaussian(centre=50, scale=20), "ill": db.columns.YesNo()}
     >>> model = db.LogisticRegression("ill", columns=columns)

@@ -41,11 +41,6 @@ def release(
     """Record a release in the ledger and return the manifest of the released file.
 
     Args:
-        manifest: the draft's manifest.
-        file: the name of the file.
-        ledger: the ledger that records the release.
-        approver: the name of the person who releases it.
-        reason: the reason for the release.
         date: the date; default: that of the draft.
         members: keyed digests of the persons behind the file, see `person_digests`.
         key: the public key of the approver.

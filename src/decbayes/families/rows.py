@@ -169,7 +169,6 @@ class SparseRows:
 
 
 def read_only(array: NDArray[_Number]) -> NDArray[_Number]:
-    """A read-only view of the array."""
     view = array.view()
     view.flags.writeable = False
     return view

@@ -182,7 +182,6 @@ def holds_texts(path: Path, encoding: str) -> bool:
 
 
 def parquet_strings(path: Path) -> list[str]:
-    """The columns of strings."""
     parquet = require("pyarrow.parquet", extra="parquet", task="Reading Parquet files")
     with reading(path, ".parquet"):
         return [field.name for field in parquet.read_schema(path) if str(field.type) in ("string", "large_string")]

@@ -211,7 +211,6 @@ def check_names(names: Sequence[str]) -> None:
 
 
 def places(names: Sequence[str], columns: Sequence[str], advice: str = "") -> list[int]:
-    """The positions of the requested columns."""
     unknown = [name for name in columns if name not in names]
     if unknown:
         lacks = f"there {'is no column' if len(unknown) == 1 else 'are no columns'} {', '.join(unknown)}"

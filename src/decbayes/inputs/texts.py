@@ -204,7 +204,6 @@ def parquet_rows(source: Texts, path: Path) -> Iterator[tuple[str, str, str]]:
 
 
 def text_columns(names: Sequence[str], wanted: Sequence[str]) -> list[int]:
-    """The positions of the columns of texts."""
     return places(names, wanted or ("text",), " --columns names those with the texts.")
 
 

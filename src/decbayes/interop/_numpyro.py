@@ -98,7 +98,6 @@ def trace_program(program: Program, params: Mapping[str, Any], seed: int) -> Map
 
 
 def site_family(site: str, distribution: Any, relabelled: bool) -> Site:
-    """The family of a site and its natural parameters."""
     shape, base = tuple(distribution.batch_shape) + tuple(distribution.event_shape), unwrap(distribution)
     kind = type(base).__name__
     if kind not in CONVERSIONS:

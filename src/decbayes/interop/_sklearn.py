@@ -79,7 +79,6 @@ def topics_of(
     document_prior: float | None,
     topic_prior: float | None,
 ) -> Posterior:
-    """The posterior of a fitted `LatentDirichletAllocation`."""
     prior = float(estimator.topic_word_prior_)
     contribution = np.asarray(estimator.components_, dtype=np.float64) - prior
     names = getattr(estimator, "feature_names_in_", vocabulary) if own_words is None else own_words

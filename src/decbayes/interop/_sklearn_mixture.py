@@ -119,7 +119,6 @@ def untie(estimator: Any) -> tuple[Array, Array]:
 
 
 def prior_model(estimator: Any, covariance: Covariance) -> GaussianMixture:
-    """Our model with the estimator's prior."""
     degrees = float(estimator.degrees_of_freedom_prior_)
     return GaussianMixture(
         estimator.n_components,
@@ -135,7 +134,6 @@ def prior_model(estimator: Any, covariance: Covariance) -> GaussianMixture:
 
 
 def mixture_estimator(posterior: Posterior) -> Any:
-    """A fitted `BayesianGaussianMixture` with this posterior."""
     structure = posterior.structure
     kinds = {convention.covariance: kind for kind, convention in CONVENTIONS.items()}
     kind = kinds.get(structure.model["covariance"])

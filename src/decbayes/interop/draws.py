@@ -322,7 +322,6 @@ MOMENTS: dict[str, Callable[[Array, Array], dict[str, Array]]] = {
 
 
 def factor_draws(structure: Structure, name: str, draws: Mapping[str, Any], names: Mapping[str, str]) -> Any:
-    """The draws of one factor, as from `sample`."""
     family, parts = structure.families[name], {}
     shapes = family.quantities(family.expected(structure.prior[name]))
     for quantity, called in quantity_names(structure, name).items():
@@ -336,7 +335,6 @@ def factor_draws(structure: Structure, name: str, draws: Mapping[str, Any], name
 
 
 def quantity_names(structure: Structure, name: str) -> dict[str, str]:
-    """The name of each quantity of a factor, as in `to_arviz`."""
     family = structure.families[name]
     kinds = family.quantities(family.expected(structure.prior[name]))
     return {kind: variable_name(name, kind) for kind in kinds}

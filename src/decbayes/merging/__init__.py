@@ -1,4 +1,13 @@
-"""Merging posteriors: align components, add contributions, and quantify how certain the result is."""
+"""Merging posteriors: align components, add contributions, and quantify how certain the result is.
+
+Examples of this package and of solvers continue from these lines:
+
+>>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
+>>> rng = np.random.default_rng(0)
+>>> sites = [model.fit(0.01 * n + np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for n in range(3)]
+>>> alignment = db.align(sites)
+>>> (coupled,) = alignment.structure.symmetry
+"""
 
 from typing import TYPE_CHECKING
 

@@ -95,12 +95,8 @@ def objective(posteriors: Iterable[Posterior], assignments: Iterable[SiteSlots])
     """The objective of an alignment: J = Σ_j A_j(λ0_j + Σ_i (λ_ij − λ0_j in its slots)), over all factors.
 
     Args:
-        posteriors: one per site.
         assignments: per posterior and coupled set, the slot of each component, as in `Alignment.assignments`.
 
-    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
-    >>> rng = np.random.default_rng(0)
-    >>> sites = [model.fit(0.01 * n + np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for n in range(3)]
     >>> alignment = db.align(sites, solver="matching")
     >>> bool(np.isclose(db.merging.objective(sites, alignment.assignments), alignment.objective[-1]))
     True

@@ -52,9 +52,6 @@ class Tree(Displayed):
         posteriors: the posteriors that it was built from.
         branches: the joins in order.
 
-    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
-    >>> rng = np.random.default_rng(0)
-    >>> sites = [model.fit(0.01 * n + np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for n in range(3)]
     >>> tree = db.merging.tree(sites)
     >>> tree.cut(2).merged().mean("components").shape
     (2, 1)
@@ -97,9 +94,6 @@ def tree(posteriors: Iterable[Posterior]) -> Tree:
     Args:
         posteriors: one per site, of a model whose components share a prior.
 
-    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
-    >>> rng = np.random.default_rng(0)
-    >>> sites = [model.fit(0.01 * n + np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for n in range(3)]
     >>> sorted(db.merging.tree(sites).cuts([1, 2]))
     [1, 2]
     """

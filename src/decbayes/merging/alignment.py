@@ -225,7 +225,6 @@ def remarks(alignment: Alignment, names: Sequence[str] | None = None) -> tuple[R
     """What to know about a merge before relying on it, most important first: what it means, and what to do.
 
     Args:
-        alignment: what `align` returns.
         names: the names of the sites. Default: "site 0" and so on.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=400.0)

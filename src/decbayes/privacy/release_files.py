@@ -24,10 +24,6 @@ WIDEST = 10**40
 def save_release(release: Release, path: str | os.PathLike[str]) -> None:
     """Write a release to a file, atomically; refused if it lacks a part of its noise.
 
-    Args:
-        release: the result of `model.release`.
-        path: the file to write.
-
     >>> columns = {"age": db.columns.Gaussian(centre=50, scale=20), "ill": db.columns.YesNo()}
     >>> model, ledger = db.LogisticRegression("ill", columns=columns), db.disclosure.Ledger("one.ledger")
     >>> prior, patients = db.Posterior.of_prior(model.structure), {"age": [40.0, 60.0], "ill": [False, True]}
@@ -47,9 +43,6 @@ def save_release(release: Release, path: str | os.PathLike[str]) -> None:
 
 def load_release(path: str | os.PathLike[str]) -> Release:
     """Read a release from a file and check it.
-
-    Args:
-        path: a file from `save_release`.
 
     >>> db.privacy.load_release("missing.release")
     Traceback (most recent call last):

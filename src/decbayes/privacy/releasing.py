@@ -32,7 +32,6 @@ class Spending:
     Args:
         release: its id.
         model: the model, in words.
-        site: the site's name.
         privacy: the promise.
         mu: the amount spent of it.
         round: the number of the round, from 0.

@@ -85,7 +85,6 @@ def readable(ticks: Sequence[float], scale: Scale, write: Callable[[float], str]
 
 
 def as_factor(value: float) -> str:
-    """A logarithm as its factor."""
     return number(exp(min(value, LARGEST_LOG)))
 
 

@@ -128,7 +128,6 @@ def figure(drawing: Markup, *caption: Any) -> Markup:
 
 
 def description(entries: Iterable[tuple[str, Any]], **attributes: Any) -> Markup:
-    """Names and their values."""
     return tag("dl", [tag("div", tag("dt", name), tag("dd", value)) for name, value in entries], **attributes)
 
 

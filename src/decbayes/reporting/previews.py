@@ -57,7 +57,6 @@ def may_leave(preview: Preview) -> tuple[str, str]:
 
 
 def facts(preview: Preview) -> Markup | None:
-    """The manifest of the file."""
     if not preview.facts:
         return None
     return tag("section", tag("h2", "The manifest of the file"), description(preview.facts, class_="told"))

@@ -125,7 +125,6 @@ def page(
 def page_of(
     findings: Findings, *, title: str = "", shape: Shape | None = None, command: str = "", about: About = NOTHING
 ) -> str:
-    """The report of findings, as text."""
     sections = {
         "What was found": components(findings, shape, about),
         "What deserves a look": attention(findings),

@@ -56,7 +56,6 @@ def in_slots(posterior: Posterior, anchor: Posterior) -> Posterior:
 
 
 def slots_of(posterior: Posterior, anchor: Posterior, coupled: CoupledSet) -> Indices:
-    """The slot of each component of one coupled set."""
     families = anchor.structure.families
     exclusive = any(families[name].exclusive for name in coupled.factors)
     evidence = group_evidence(posterior, coupled.factors)

@@ -47,7 +47,6 @@ def contribution(
         before: the previous round's merge; in the first round the anchor.
         own: the site's part in that merge; None in the first round, in which the data are fitted alone and the
             components moved into the anchor's slots.
-        rng: a generator or a seed.
         model: the model, if its settings are not the usual ones.
         rules: the disclosure rules; None for public or made-up data.
         persons: a name or number per observation, if persons may have several observations.

@@ -50,7 +50,6 @@ def primitives(name: str) -> Any:
 
 
 def public_half(private: bytes) -> bytes:
-    """The public half of a private X25519 key."""
     key = primitives("asymmetric.x25519").X25519PrivateKey.from_private_bytes(private)
     return bytes(key.public_key().public_bytes_raw())
 
@@ -108,7 +107,6 @@ class Masks:
         return derived(self.terms, self.pairs[other], b"piece\0" + of.encode())
 
     def words(self) -> Words:
-        """The sum of all masks."""
         total = last_mask(self.terms, self.member, self.last)
         for other, seed in self.pairs.items():
             mask = stream(seed, self.terms.length)
@@ -117,7 +115,6 @@ class Masks:
 
 
 def joined(pieces: Iterable[bytes]) -> bytes:
-    """The seed from all of its pieces."""
     words = [int.from_bytes(piece) for piece in pieces]
     return reduce(xor, words, 0).to_bytes(KEY_BYTES)
 

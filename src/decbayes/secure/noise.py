@@ -68,7 +68,6 @@ def opened_release(
         release: this site's release.
         packets: the masked message of each site.
         openings: the opening message of each site.
-        name: this site's name.
 
     >>> columns = {"age": db.columns.Gaussian(centre=50, scale=20), "ill": db.columns.YesNo()}
     >>> model, ledger = db.LogisticRegression("ill", columns=columns), db.disclosure.Ledger("site.ledger")

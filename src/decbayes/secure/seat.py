@@ -35,8 +35,6 @@ class Seat:
     """A member in one sum, immutable: each step returns the next seat, to be stored before its message is sent.
 
     Args:
-        terms: the terms of the sum.
-        name: the member's name.
         secrets: its secrets; None once the sum is opened or given up.
         sent: the messages that it has made, by kind.
         keys: the key messages of all members for which it has masked its numbers.
@@ -203,7 +201,6 @@ def opened(terms: Terms, packets: Iterable[Message], openings: Iterable[Message]
     """The sum of all masked numbers, in steps of the grid, once all members have opened it.
 
     Args:
-        terms: the terms of the sum.
         packets: the masked message of each member.
         openings: the opening message of each member.
 

@@ -34,7 +34,6 @@ class Site:
 
     Args:
         folder: the shared folder with the messages.
-        name: the member's name.
         sign: signs with the member's private key.
         private: a folder that nobody else can read. Losing it ends this member's part in sums that are not open yet.
         ledger: the ledger that records what private sums spend.

@@ -104,7 +104,6 @@ class Regressing(Sited):
         return self._outcome.found_in(targets)
 
     def _kind(self, targets: Array) -> type[Regression]:
-        """The model for such targets."""
         return self._model
 
 

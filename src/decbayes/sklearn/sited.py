@@ -170,7 +170,6 @@ def by_site(data: Any, sites: Any) -> dict[Any, Any]:
 
 
 def distinct_labels(labels: Any) -> list[Any]:
-    """The distinct labels, in order."""
     try:
         missing = any(label is None or bool(label != label) for label in labels)
         names: list[Any] = np.unique(labels[:0] if missing else labels).tolist()

@@ -26,7 +26,6 @@ class Ends:
     most: int
 
     def at_most(self, rounds: int) -> "Ends":
-        """At most this many rounds."""
         return replace(self, rounds=min(rounds, self.most if self.rounds is None else self.rounds))
 
     def over(self, shifts: Sequence[float]) -> bool:

@@ -45,8 +45,6 @@ def sequential(
 
     Args:
         model: a mixture with `components="auto"`.
-        chunks: the points, in chunks.
-        rng: the generator or seed of fits.
         concentration: how readily points start new components.
         start: a posterior to continue from, such as the last one of an interrupted stream.
 

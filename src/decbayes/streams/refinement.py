@@ -109,14 +109,12 @@ def refine(
     Args:
         model: the model that was fitted. Its `ascent` limits the passes of a refit; a few are enough, because the next
             round continues from there.
-        shards: each site's data.
         posteriors: each site's posterior, fitted to its data alone. If they have more components than the model, they
             are first merged into as many as it has: topics from sites that fit twice as many are more coherent.
         rounds: the number of rounds. Default: until the parameters converge.
         tolerance: they have converged when a round moves them by less than this many standard deviations (root mean
             square).
         most: the largest number of rounds if `rounds` is not given.
-        rng: the generator or seed of random starts.
         schedule: "sequential": each site sees all earlier updates; "parallel": all refit against the last round, in
             parallel as set by `joblib.parallel_config`; "asynchronous": each sees the others as they were up to one
             round ago.
@@ -193,7 +191,6 @@ class Search:
         return Course(update, self.shards, contributions, self.schedule, self.rng, afresh, memory)
 
     def fitted(self, model: Model, times: int) -> list[Sequence[Posterior]]:
-        """Fits of all shards, `times` times."""
         return [[fit.posterior for fit in model.fit_many(self.shards, rng=self.rng)] for _ in range(times)]
 
     def from_starts(self, model: Model, fits: Sequence[Sequence[Posterior]], most: int | None = None) -> Refinement:

@@ -86,9 +86,7 @@ def merge_batches(
     A site without a sub-batch is ignored.
 
     Args:
-        model: the model to fit.
         shards: `shards[i][b]` is sub-batch b of site i.
-        rng: the generator or seed of fits.
         solver: how components are aligned, an object of `db.solvers` or its name.
 
     >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
@@ -120,7 +118,6 @@ def epochs(
     Args:
         model: the model, with its number of components.
         stream: one epoch at a time, a sequence with each site's data.
-        rng: the generator or seed of fits.
         solver: how components are aligned, an object of `db.solvers` or its name.
         forgetting: for data that change over time, the share of the earlier evidence to forget from one epoch to the
             next; "learn" forgets as much of each component as the new data contradict. Posteriors then have ids, which

@@ -115,7 +115,6 @@ def column_differences(name: str, columns: Mapping[str, Column | None]) -> list[
 
 
 def kind_of(protocol: Protocol) -> type[Model]:
-    """The model of a protocol."""
     try:
         return kind_called(protocol.model)
     except LookupError as error:

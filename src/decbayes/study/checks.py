@@ -37,11 +37,9 @@ def check(
     """What the owner of data should know before they are fitted.
 
     Args:
-        model: the model to fit.
         data: data as the model's `fit` takes them.
         frame: the table that they come from, including rows with missing values.
         rules: the disclosure rules; nothing is hidden without them.
-        persons: the person behind each observation.
         units: the agreed units of columns.
 
     >>> from decbayes import study

@@ -69,9 +69,6 @@ class SiteFiles:
 class Study:
     """A study by files: its protocol and the current files in its folder.
 
-    Args:
-        folder: the folder with the protocol.
-
     >>> from decbayes.study import Protocol, Study
     >>> sites = {"north": "Dr Kim", "south": "Dr Lee"}
     >>> study = Study.create("stay", Protocol("stay", "linear-regression", sites, {"formula": "days ~ age"}))

@@ -171,7 +171,6 @@ def site_bound(model: Model, shard: Any, merged: Posterior, rng: np.random.Gener
 
 
 def sized(model: Model, posterior: Posterior) -> Model:
-    """The model with as many components as the posterior."""
     if model.structure == posterior.structure:
         return model
     return replace(model_for(posterior.structure), ascent=model.ascent)

@@ -74,7 +74,6 @@ class Update:
 
     @cached_property
     def nothing(self) -> Posterior:
-        """The contribution of no data."""
         return Posterior.of_prior(self.model.structure if self.epoch is None else self.epoch.structure)
 
     def learn(

@@ -183,7 +183,6 @@ def why_narrow(findings: Findings) -> str:
 
 
 def how_sites_agree(findings: Findings, about: About = NOTHING) -> str:
-    """Which sites differ, and in what."""
     if len(findings.sites) == 1 and about.sites > 1:
         return "The sites were merged before: a report of their own files compares them."
     if len(findings.sites) == 1:

@@ -56,7 +56,6 @@ class ClassView(View):
         return {name: self.value(name, cells[name]) for name in self.model.columns}
 
     def value(self, name: str, rows: Sequence[Any]) -> Interval | Shares:
-        """One column of one class."""
         unit = "probability" if self.model.columns[name].shown_as_share else ""
         values = {row["category"]: Interval(row["mean"], row["low"], row["high"], unit=unit) for row in rows}
         return values[""] if "" in values else Shares(values)

@@ -49,7 +49,6 @@ def compare(before: Posterior, after: Posterior, *, top: int = 10) -> list[Chang
     """What became of each component from one merge to the next: same, changed, appeared, vanished.
 
     Args:
-        before: the earlier merge.
         after: the later one, of the same model; ids need not agree.
         top: how many leading words to compare.
 

@@ -69,7 +69,6 @@ class About:
         return sum(site.rows if site.counting is None else site.counting for site in sites) if in_part else None
 
     def with_unit(self, column: str) -> str:
-        """A column with its unit, if it has one."""
         return f"{column} ({self.units[column]})" if column in self.units else column
 
 

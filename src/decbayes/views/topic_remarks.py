@@ -183,7 +183,9 @@ class MergedTopics:
         # On different subjects sites gain far more than that (see `Subjects.fused`).
         if len(labels) < 2 * slots or not self.alignment.structure.resizable or len(words.groups(SUBJECT)) > 1:
             return
-        rows, site = csr_array(vstack(self.sources)), np.repeat(np.arange(len(self.sources)), shared.sizes)
+        # Sites are left out in turn in an order that does not depend on that of the files.
+        rows, place = csr_array(vstack(self.sources)), np.argsort(self.alignment.order)
+        site = np.repeat(place, shared.sizes)
         prior = self.alignment.structure.prior[FACTOR][0]
         gain = gain_elsewhere(rows, site, prior, (labels, slots), (2 * labels + shared.halves, 2 * slots))
         if gain >= WORTH_SAYING:

@@ -48,7 +48,6 @@ def empty_slots(posterior: Posterior) -> str:
 def rows_table(
     rows: Sequence[Row], shape: Shape | None = None, titles: Mapping[str, str] = MappingProxyType({}), title: str = ""
 ) -> Table:
-    """Rows of plain values as a table."""
     table = Table(*(titles.get(name, name) for name in rows[0]), box=None, title=plain(title) or None)
     for row in rows:
         table.add_row(*(cell(value, shape if name == "mean" else None) for name, value in row.items()))
@@ -86,7 +85,6 @@ def cell_lines(value: Any) -> list[str]:
 
 
 def cell(value: Any, shape: Shape | None) -> str:
-    """One value of a table."""
     if isinstance(value, np.ndarray) and shape is not None and shape[1] <= WIDEST_IMAGE:
         return image(value, shape)
     if isinstance(value, int):

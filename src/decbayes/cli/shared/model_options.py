@@ -119,7 +119,6 @@ def field_settings(kind: type[Model]) -> list[Setting]:
 
 
 def keyword_settings(function: Callable[..., Any]) -> list[Setting]:
-    """Keyword arguments of a function."""
     hints = get_type_hints(function, include_extras=True)
     named = [parameter for parameter in inspect.signature(function).parameters.values() if parameter.kind is KEYWORD]
     return [
@@ -204,7 +203,6 @@ def notes(hint: Any, kind: type[Note]) -> Iterator[Note]:
 
 
 def about(kind: type[Model]) -> str:
-    """One line about a model."""
     return kind.about or (inspect.getdoc(kind) or kind.__name__).splitlines()[0]
 
 

@@ -203,7 +203,6 @@ def missing_argument(error: MissingArgumentError, command: str) -> str:
 
 
 def unknown_command(word: str, names: Sequence[str]) -> str:
-    """An unknown command, with the commands it may stand for, or all."""
     near = [name for name in names if word.lower() in name] or get_close_matches(word.lower(), names, n=1)
     rest = f"Did you mean {' or '.join(near[:3])}?" if near else f"Available commands: {', '.join(sorted(names))}."
     return f'Unknown command "{word}". {rest}'

@@ -50,7 +50,6 @@ def plain_lines(text: str) -> str:
 
 
 def output() -> Console:
-    """The console for results, on standard output."""
     return Output(markup=False, highlight=False, soft_wrap=True)
 
 
@@ -65,7 +64,6 @@ def print_written(path: Path, text: str) -> None:
 
 
 def plural(number: int, one: str, several: str = "") -> str:
-    """A number with its noun in singular or plural."""
     return f"{number:,} {one if number == 1 else several or f'{one}s'}"
 
 

@@ -78,7 +78,6 @@ class Device:
         return waited
 
     def free_bytes(self) -> int:
-        """The amount of free memory."""
         pool = self.xp.get_default_memory_pool()
         return int(self.xp.cuda.Device().mem_info[0]) + int(pool.free_bytes())
 

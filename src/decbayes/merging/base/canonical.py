@@ -33,11 +33,6 @@ class Canonical:
     rank: tuple[float, bytes, bytes]
     ids: tuple[str, ...]
 
-    @property
-    def content(self) -> str:
-        """A hash of the posterior that depends neither on its labels nor on the order of its components."""
-        return self.rank[1].hex()
-
 
 def canonical_order(posteriors: Sequence[Posterior], *, strictly: bool = False) -> tuple[list[int], list[Canonical]]:
     """Indices of the posteriors, most evidence first, and each one's canonical reading.

@@ -59,11 +59,9 @@ class Components:
         return np.argsort(-self.evidence, kind="stable").astype(np.intp)
 
     def taken(self, chosen: Indices) -> "Components":
-        """Some of the components."""
         return Components(self.factors, tuple(rows.taken(chosen) for rows in self.rows), self.evidence[chosen])
 
     def followed_by(self, others: Sequence["Components"]) -> "Components":
-        """These components, then others."""
         pairs = zip(self.rows, *(other.rows for other in others), strict=True)
         evidence = np.concatenate([self.evidence, *(other.evidence for other in others)])
         return Components(self.factors, tuple(first.followed_by(more) for first, *more in pairs), evidence)
@@ -73,7 +71,6 @@ class Components:
         return Components(self.factors, tuple(rows.shortened(entries) for rows in self.rows), self.evidence)
 
     def joined(self, labels: Indices, count: int) -> "Components":
-        """Each group of components as one."""
         evidence = np.bincount(labels, self.evidence, minlength=count).astype(np.float64)
         return Components(self.factors, tuple(rows.joined(labels, count) for rows in self.rows), evidence)
 
@@ -116,7 +113,6 @@ def earlier_components(problem: Problem, slots: int | None = None) -> Components
 
 
 def sites_of(problem: Problem) -> Indices:
-    """The site of each component."""
     return np.repeat(np.arange(problem.sites), [contents[0].count for contents in problem.contents])
 
 

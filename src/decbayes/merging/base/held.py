@@ -2,9 +2,8 @@
 
 from collections.abc import Sequence
 
-from decbayes.contents import has_data
+from decbayes.contents import held_in
 from decbayes.errors import StructureMismatch
-from decbayes.merging.base.canonical import canonical_readings
 from decbayes.merging.base.coupled import in_memory
 from decbayes.posterior import Posterior
 
@@ -19,12 +18,7 @@ def held_by(posteriors: Sequence[Posterior]) -> list[Held]:
     """
     if not in_memory(posteriors):
         return [frozenset(posterior.merged_from) for posterior in posteriors]
-    readings = canonical_readings(posteriors)
-    own = [
-        [reading.content] if has_data(posterior) else []
-        for posterior, reading in zip(posteriors, readings, strict=True)
-    ]
-    return [frozenset(posterior.merged_from or itself) for posterior, itself in zip(posteriors, own, strict=True)]
+    return [frozenset(held_in(posterior)) for posterior in posteriors]
 
 
 def check_separate(

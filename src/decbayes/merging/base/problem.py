@@ -75,9 +75,6 @@ class Problem:
     ...     def solve(self, problem: db.extending.Problem) -> db.extending.Solution:
     ...         print(problem.sites, "sites,", problem.components, "slots")
     ...         return db.solvers.Matching().solve(problem)
-    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
-    >>> rng = np.random.default_rng(0)
-    >>> sites = [model.fit(0.01 * n + np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for n in range(3)]
     >>> _ = db.merge(sites, solver=Counting())
     3 sites, 2 slots
     """
@@ -135,7 +132,6 @@ class Problem:
         return self.sites <= 1 + self.exchangeable
 
     def part(self, sites: slice) -> "Problem":
-        """The same problem for some of the sites."""
         return replace(self, contents=self.contents[sites])
 
     def loaded(self) -> "Problem":
@@ -190,9 +186,6 @@ class Solver(Protocol):
     >>> class AsLabelled:
     ...     def solve(self, problem: db.extending.Problem) -> db.extending.Solution:
     ...         return db.extending.Solution((np.arange(problem.components),) * problem.sites, (), "none")
-    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
-    >>> rng = np.random.default_rng(0)
-    >>> sites = [model.fit(0.01 * n + np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for n in range(3)]
     >>> db.align(sites, solver=AsLabelled()).one_to_one
     True
     """

@@ -143,9 +143,6 @@ def product(posteriors: Iterable[Posterior]) -> Posterior:
 
     Components are added as labelled; see `merge` to align them first.
 
-    Args:
-        posteriors: one per site, of one structure.
-
     >>> model = db.models.GaussianMean(variance=1.0)
     >>> first, second = (model.fit(np.array([[x]])).posterior for x in (1.0, 3.0))
     >>> db.merging.product([first, second]) == model.fit(np.array([[1.0], [3.0]])).posterior
@@ -171,7 +168,6 @@ def scaled(posterior: Posterior, scale: float) -> Posterior:
 
 
 def weighted_rows(part: Contribution, weights: Array) -> Contribution:
-    """A contribution with each row weighted."""
     if isinstance(part, np.ndarray):
         return np.asarray(weights[:, None] * part)
     entries = part.data * np.repeat(weights, np.diff(part.indptr))
@@ -228,7 +224,6 @@ def blame(
 
 
 def row_in(posterior: Posterior, assignment: SiteSlots, structure: Structure, name: str, slot: int) -> Array:
-    """The contribution of a posterior to a slot."""
     sums = AssignedSums(structure)
     sums.add(posterior, assignment)
     row = structure.families[name].rows(sums.contributions()[name]).taken(np.array([slot]))

@@ -60,7 +60,6 @@ def all_words(lists: Sequence[Sequence[str]]) -> tuple[str, ...]:
 
 
 def widened(posterior: Posterior, words: dict[str, tuple[str, ...]]) -> Posterior:
-    """The posterior over more words."""
     current = posterior.structure
     if all(current.labels[name] == listed for name, listed in words.items()):
         return posterior

@@ -62,7 +62,6 @@ def gain_elsewhere(rows: csr_array, site: Indices, prior: Array, few: Slots, man
 
 
 def slot_sums(rows: csr_array, slots: Indices, count: int) -> csr_array:
-    """The sums of components in each slot."""
     places = np.arange(len(slots))
     return csr_array(csr_array((np.ones(len(slots)), (slots, places)), shape=(count, len(slots))) @ rows)
 

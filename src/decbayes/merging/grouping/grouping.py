@@ -57,9 +57,6 @@ class Grouping:
         passes: passes in which counts of topics are divided among slots column by column, because a topic of a small
             site may be a mixture of several; 0 keeps components whole, also pieces of classes.
 
-    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
-    >>> rng = np.random.default_rng(0)
-    >>> sites = [model.fit(0.01 * n + np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for n in range(3)]
     >>> db.align(sites, components=1, solver=db.solvers.Grouping()).one_to_one
     False
     """

@@ -48,9 +48,6 @@ class Shared:
         versions: each site's version of each slot, in that slot.
         components: each component in its slot.
 
-    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
-    >>> rng = np.random.default_rng(0)
-    >>> sites = [model.fit(0.01 * n + np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for n in range(3)]
     >>> (shared,) = db.align(sites).shared().values()
     >>> shared.evidence.sum(axis=1)
     array([3., 3., 3.])

@@ -19,9 +19,6 @@ MOST_COMBINATIONS = 5_000_000
 class Exhaustive:
     """The best of all combinations of permutations, proven: for a handful of sites and components.
 
-    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
-    >>> rng = np.random.default_rng(0)
-    >>> sites = [model.fit(0.01 * n + np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for n in range(3)]
     >>> db.align(sites, solver=db.solvers.Exhaustive()).optimality
     'global'
     """

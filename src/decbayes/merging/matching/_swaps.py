@@ -14,9 +14,6 @@ from decbayes.structure import Permutation
 class Swaps:
     """Swap two components of one site wherever that increases J; stop when no swap does.
 
-    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
-    >>> rng = np.random.default_rng(0)
-    >>> sites = [model.fit(0.01 * n + np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for n in range(3)]
     >>> db.align(sites, solver=db.solvers.Swaps()).optimality
     'swap'
     """

@@ -37,9 +37,6 @@ class Matching:
         seed: the seed of the random orders.
         sweeps: the largest number of sweeps over all sites per search. Default: until no site changes.
 
-    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
-    >>> rng = np.random.default_rng(0)
-    >>> sites = [model.fit(0.01 * n + np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for n in range(3)]
     >>> db.align(sites, solver=db.solvers.Matching(restarts=2)).one_to_one
     True
     """
@@ -120,9 +117,6 @@ class Hierarchical:
         polish: the largest number of sweeps of flat matching at the end; None to sweep until no site changes. The first
             few repair nearly all errors of the tree.
 
-    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
-    >>> rng = np.random.default_rng(0)
-    >>> sites = [model.fit(0.01 * n + np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for n in range(3)]
     >>> db.merge(sites, solver=db.solvers.Hierarchical(fan_in=2)) == db.merge(sites, solver=db.solvers.Matching())
     True
     """

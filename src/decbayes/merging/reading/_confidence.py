@@ -139,7 +139,6 @@ def confidence(alignment: Alignment, reliability: Reliability, overlaps: Sequenc
     It is lower if the slot holds different components and most of the other sites' evidence there is unlike this one.
 
     Args:
-        alignment: what `align` returns.
         reliability: the map from margins and evidence to probabilities, which `db.checking.reliability` learns from
             simulations.
         overlaps: for each posterior the overlaps reported by its site (`db.checking.overlap`), or None.

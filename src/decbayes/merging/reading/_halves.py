@@ -26,6 +26,7 @@ from decbayes.posterior import Posterior
 HALVES = 3
 # The largest value of a site that counts, relative to the median.
 MOST = 4.0
+TINY = 1e-100
 
 
 class Pooled(NamedTuple):
@@ -41,7 +42,7 @@ class Pooled(NamedTuple):
         count = np.maximum(np.isfinite(values).sum(axis=0), 1)
         known = np.where(np.isfinite(values).any(axis=0), values, 1.0)
         capped = np.minimum(known, MOST * np.nanmedian(known, axis=0))
-        mean = np.maximum(np.nanmean(capped, axis=0), np.finfo(float).tiny)
+        mean = np.maximum(np.nanmean(capped, axis=0), TINY)
         variance = np.maximum(np.nanvar(capped, axis=0) * count / np.maximum(count - 1, 1) / mean**2, least)
         return cls(np.maximum(mean, 1.0), variance, 2.0 * count / np.maximum(variance, 1.0 / KNOWN))
 
@@ -65,6 +66,6 @@ def widened_each(chances: Chances, posteriors: Sequence[Posterior]) -> Chances:
     values = np.array(stated)
     pooled = Pooled.of(np.where(values > 0.0, values, np.nan))
     times, variance, degrees = (part[2:] for part in pooled)
-    unequal = np.maximum(np.median(values[:, 1]), 1.0)
+    unequal = np.clip(np.median(values[:, 1]), 1.0, width - 2)
     joint = chances.joint.widened(pooled.times[0], unequal * (1.0 + pooled.variance[0]), pooled.degrees[0])
     return Chances(joint, chances.each.widened(times, 1.0 + variance, degrees), times / pooled.times[0])

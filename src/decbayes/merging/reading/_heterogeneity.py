@@ -146,8 +146,8 @@ class Heterogeneity:
         reason: why there is no p-value, if there is none.
         at_most: per slot, a bound that the probability hardly exceeds if more sites are simulated; None if none were.
         site: the only site without which the coefficients of a regression would not differ; None if there is none.
-        halves: whether sites that are the same may be as far apart as random halves of the sites' own rows, so that
-            p-values hold even if the model does not.
+        halves: whether all sites state how far random halves of their own rows are apart, and equal sites may be as far
+            apart as these, so that p-values hold even if the model does not.
 
     >>> times = {"mean": {"value": np.array([[1.1]])}}
     >>> alike = db.merging.Heterogeneity(np.array([1.1]), np.array([0.3]), {"mean": {"value": np.zeros((1, 1))}}, times)

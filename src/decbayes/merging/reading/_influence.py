@@ -136,9 +136,6 @@ def per_observation(amounts: Array, observations: Array) -> Array:
 def influence(alignment: Alignment) -> Influence:
     """Each site's influence on a merge, and how far it disagrees with all others. Nothing is excluded.
 
-    Args:
-        alignment: what `align` returns.
-
     >>> model = db.models.GaussianMean(variance=1.0, prior_variance=100.0)
     >>> sites = [model.fit(np.full((20, 1), mean)).posterior for mean in (0.0, 0.1, -0.1, 0.05, 6.0)]
     >>> db.merging.influence(db.align(sites)).disagreeing

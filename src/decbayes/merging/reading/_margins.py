@@ -36,17 +36,9 @@ def margins(alignment: Alignment) -> BySite:
     margin is not a probability: how certain a match is also depends on how good the sites' posteriors are. See
     `confidence` for a probability.
 
-    Args:
-        alignment: what `align` returns.
-
     Returns:
         `[i][coupled][k]`: the nats lost by component k of posterior i.
 
-    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
-    >>> rng = np.random.default_rng(0)
-    >>> sites = [model.fit(0.01 * n + np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for n in range(3)]
-    >>> alignment = db.align(sites)
-    >>> (coupled,) = alignment.structure.symmetry
     >>> (db.merging.margins(alignment)[0][coupled] > 10.0).tolist()
     [True, True]
     """
@@ -58,17 +50,9 @@ def losses(alignment: Alignment) -> BySite:
 
     Part of this is noise; components that belong elsewhere, or nowhere, lose far more.
 
-    Args:
-        alignment: what `align` returns.
-
     Returns:
         `[i][coupled][k]`: the nats lost by component k of posterior i.
 
-    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
-    >>> rng = np.random.default_rng(0)
-    >>> sites = [model.fit(0.01 * n + np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for n in range(3)]
-    >>> alignment = db.align(sites)
-    >>> (coupled,) = alignment.structure.symmetry
     >>> bool((db.merging.losses(alignment)[0][coupled] < 1.0).all())
     True
     """

@@ -163,9 +163,6 @@ def remark_on(group: Party, sites: int, names: Sequence[str] | None, refined: bo
 def parties(alignment: Alignment) -> Parties:
     """Which groups of up to a third of the sites a merge depends on, found by leaving them out.
 
-    Args:
-        alignment: what `align` returns.
-
     >>> model = db.models.GaussianMean(variance=1.0, prior_variance=100.0)
     >>> means = (0.0, 0.1, -0.1, 0.05, 0.0, 0.1, 0.0, 6.0, 6.1)
     >>> sites = [model.fit(np.full((20, 1), mean)).posterior for mean in means]

@@ -53,12 +53,6 @@ def upper_bound(alignment: Alignment) -> float:
     exact for two posteriors, and infinite if a posterior is so much less certain than the prior that N copies of it
     could not be merged.
 
-    Args:
-        alignment: what `align` returns.
-
-    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
-    >>> rng = np.random.default_rng(0)
-    >>> sites = [model.fit(0.01 * n + np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for n in range(3)]
     >>> alignment = db.align(sites, solver="matching")
     >>> alignment.objective[-1] <= db.merging.upper_bound(alignment) + 1e-9
     True
@@ -84,9 +78,6 @@ def proven(alignment: Alignment) -> tuple[Mapping[CoupledSet, NDArray[np.bool_]]
     Returns:
         `[i][coupled][k]`: whether the match of component k of posterior i is proven.
 
-    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
-    >>> rng = np.random.default_rng(0)
-    >>> sites = [model.fit(0.01 * n + np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for n in range(3)]
     >>> alignment = db.align(sites, solver="matching")
     >>> [bool(site[coupled].all()) for site in db.merging.proven(alignment) for coupled in site]
     [True, True, True]
@@ -188,12 +179,6 @@ def grouping_bound(alignment: Alignment) -> Mapping[CoupledSet, Bounded]:
 
     If they are equal, no other way to fill as many slots is better.
 
-    Args:
-        alignment: what `align` returns.
-
-    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
-    >>> rng = np.random.default_rng(0)
-    >>> sites = [model.fit(0.01 * n + np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for n in range(3)]
     >>> (found,) = db.merging.grouping_bound(db.align(sites)).values()
     >>> found.value <= found.bound
     True

@@ -15,14 +15,8 @@ def observations(alignment: Alignment, coupled: CoupledSet) -> tuple[Array, ...]
     """Per posterior: the number of observations (or words) in each component.
 
     Args:
-        alignment: what `align` returns.
         coupled: one of the coupled sets, `alignment.structure.symmetry`.
 
-    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
-    >>> rng = np.random.default_rng(0)
-    >>> sites = [model.fit(0.01 * n + np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for n in range(3)]
-    >>> alignment = db.align(sites)
-    >>> (coupled,) = alignment.structure.symmetry
     >>> [np.sort(counts).round().tolist() for counts in db.merging.observations(alignment, coupled)]
     [[1.0, 2.0], [1.0, 2.0], [1.0, 2.0]]
     """
@@ -42,14 +36,8 @@ def support(alignment: Alignment, coupled: CoupledSet) -> Array:
     """Sites × slots: the number of observations (or words) of each posterior in each slot.
 
     Args:
-        alignment: what `align` returns.
         coupled: one of the coupled sets, `alignment.structure.symmetry`.
 
-    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
-    >>> rng = np.random.default_rng(0)
-    >>> sites = [model.fit(0.01 * n + np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for n in range(3)]
-    >>> alignment = db.align(sites)
-    >>> (coupled,) = alignment.structure.symmetry
     >>> np.sort(db.merging.support(alignment, coupled).sum(axis=0)).round()
     array([3., 6.])
     """
@@ -70,7 +58,6 @@ def fillings(alignment: Alignment, coupled: CoupledSet) -> list[list[tuple[int, 
     """Sites × slots: the components with data in each slot, by their labels at the site.
 
     Args:
-        alignment: what `align` returns.
         coupled: one of the coupled sets, `alignment.structure.symmetry`.
 
     >>> structure = db.GaussianMixture(2, 1, variance=1.0).structure
@@ -97,13 +84,8 @@ def thin(alignment: Alignment, coupled: CoupledSet) -> float | None:
     its posteriors were refined together.
 
     Args:
-        alignment: what `align` returns.
         coupled: one of the coupled sets, `alignment.structure.symmetry`.
 
-    >>> model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
-    >>> rng = np.random.default_rng(0)
-    >>> sites = [model.fit(0.01 * n + np.array([[-9.0], [-8.0], [9.0]]), rng=rng).posterior for n in range(3)]
-    >>> alignment = db.align(sites)
     >>> db.merging.thin(alignment, *alignment.structure.symmetry)
     1.5
     """

@@ -75,7 +75,6 @@ class Ballot:
     progress: OnMatch | None = field(default=None, repr=False)
 
     def among(self, sites: Sequence[int]) -> "Ballot":
-        """A ballot of only these sites."""
         return replace(
             self, posteriors=[self.posteriors[site] for site in sites], sets=[self.sets[site] for site in sites]
         )
@@ -133,7 +132,6 @@ class Ballot:
         return Outcome(self, self.weighed(), tuple(range(len(self.posteriors))))
 
     def without(self, sites: Sites) -> "Outcome":
-        """The outcome of a ballot of all other sites."""
         kept = np.flatnonzero(~sites).tolist()
         rest = self.among(kept)
         return Outcome(rest, rest.weighed(), tuple(kept))

@@ -72,7 +72,6 @@ class SlotWeights:
         return (self.weights >= 1.0).astype(np.float64)
 
     def totals(self) -> Sums:
-        """Sums of the core in each slot."""
         return self.group.sums(self.labels, self.core, self.slots)
 
     def others(self) -> Sums:

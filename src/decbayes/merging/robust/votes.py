@@ -252,7 +252,6 @@ class Group:
         return tolerated(self.parameters[chosen], shared, self.likeness.usual)
 
     def sums(self, labels: Indices, weights: Array, slots: int) -> Sums:
-        """Weighted sums of the components in each slot."""
         totals = [np.zeros((slots, rows.shape[1])) for rows in self.rows]
         for total, rows in zip(totals, self.rows, strict=True):
             np.add.at(total, labels, weights[:, None] * rows)

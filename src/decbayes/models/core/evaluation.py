@@ -33,7 +33,6 @@ def hold_out(data: Any, *, share: float = 0.1, rng: Seed) -> tuple[Any, Any]:
     Args:
         data: documents × words counts, or vectors.
         share: the share of each observation to hold out.
-        rng: a generator or a seed.
 
     >>> observed, held = db.checking.hold_out(np.arange(8.0).reshape(2, 4), share=0.25, rng=0)
     >>> np.isnan(observed).sum(axis=1), np.isfinite(held).sum(axis=1)
@@ -110,8 +109,6 @@ def hold_back(model: Model, data: Any, *, share: float = 0.05) -> tuple[Any, Any
     round(share · n) are held back, and at least one if there are two or more. Chunks are split one by one.
 
     Args:
-        model: the model to be fitted.
-        data: a site's data.
         share: the share of observations to hold back.
 
     >>> model = db.models.GaussianMean(variance=1.0)

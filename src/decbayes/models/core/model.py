@@ -266,6 +266,10 @@ class Model(Settings):
         """
         return self, data, []
 
+    def are_pieces(self, data: Any, persons: Persons) -> bool:
+        """Whether a person's observations are pieces of one follow-up: these are independent, given the model."""
+        return False
+
     def presence(self, posterior: Posterior, data: Any, persons: Persons = EACH) -> Array:
         """How many persons each component rests on, each with one observation, document or sequence, or more."""
         return persons.present(self.assign(posterior, data))
@@ -365,10 +369,8 @@ class Model(Settings):
 
         Args:
             anchor: the prior in the first round, then the `private_merge` of all releases so far.
-            data: this site's data.
             privacy: the guarantee for each person, over all rounds.
             ledger: the site's record of what has left it, `db.disclosure.Ledger`.
-            site: the site's name.
             data_set: whose privacy is spent: each name has its own budget. Use different names for different persons.
             persons: the person behind each row, by name or number, if persons may have several rows.
 

@@ -150,7 +150,6 @@ def spans(size: int) -> Iterator[slice]:
 
 
 def in_blocks(points: Points) -> Iterator[Array]:
-    """All points, block by block."""
     return (points[span] for span in spans(len(points)))
 
 

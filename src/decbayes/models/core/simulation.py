@@ -27,9 +27,6 @@ def simulate(model: Model, size: int, *, rng: Seed, posterior: Posterior | None 
     `options` are specific to the model, such as the `length` of documents and of sequences.
 
     Args:
-        model: the model.
-        size: the number of observations.
-        rng: a generator or a seed.
         posterior: where to draw parameters from; default: the prior.
         options: further arguments of the model's `draw`, such as the `length` of documents.
 

@@ -234,11 +234,9 @@ def effects(
         data: documents × words counts over the posterior's words.
         covariates: a frame with one row per document.
         formula: terms of covariates, such as "year + paper" or "ns(year, df=3) * paper"; `given` may have it.
-        site: the name of the site.
         given: effects of other sites, whose columns and terms are used; if this site is among them, the next round.
         columns: what the covariates hold, if sites have agreed on that.
         least: categories of fewer persons are pooled, and topics that rest on fewer are not reported.
-        persons: the persons behind the documents.
 
     >>> words = ["ball", "goal", "team", "vote", "party", "law"]
     >>> counts = np.array([[5, 4, 3, 0, 0, 0]] * 20 + [[0, 0, 0, 4, 5, 3]] * 20)

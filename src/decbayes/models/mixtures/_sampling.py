@@ -29,9 +29,6 @@ def gibbs(
 
     Args:
         model: a Gaussian mixture of known variance.
-        data: the points.
-        rng: a generator or a seed.
-        draws: the number of draws to keep.
         burn_in: sweeps before the first draw.
         thinning: sweeps per draw.
         relabel: whether each sweep ends with a random relabelling.
@@ -73,7 +70,6 @@ class Chain:
     likelihood: KnownVariance
 
     def first(self, rng: np.random.Generator) -> tuple[Array, Array]:
-        """A draw from the prior."""
         return self._draw(self.weight_prior, self.component_prior, rng)
 
     def sweep(self, points: Array, weights: Array, means: Array, rng: np.random.Generator) -> tuple[Array, Array]:

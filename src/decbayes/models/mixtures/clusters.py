@@ -382,7 +382,6 @@ class Clusters(Model):
 
 
 def with_remarks(fit: Fit, *remarks: Remark) -> Fit:
-    """The fit, with further remarks on its posterior."""
     return replace(fit, posterior=replace(fit.posterior, remarks=(*fit.posterior.remarks, *remarks)))
 
 

@@ -152,7 +152,6 @@ class Estimates:
 
 
 def term_rows(labels: Sequence[str], parts: Mapping[str, Array]) -> list[dict[str, Any]]:
-    """One row per term."""
     return [
         {"term": label, **{name: float(values[place]) for name, values in parts.items()}}
         for place, label in enumerate(labels)

@@ -224,14 +224,12 @@ def formula_for(model: Any, formula: str, names: Iterable[str]) -> tuple[Formula
 
 
 def columns_besides_terms(model: Any, settings: Mapping[str, Any]) -> list[str]:
-    """The columns and expressions that are no terms."""
     return [settings.get(name, "") for name in model.no_terms]
 
 
 def needed_columns(
     model: Any, frame: Mapping[str, Any], formula: str, settings: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """The columns that a formula and settings name, or all."""
     for by in group_columns(settings):
         if by not in frame:
             raise InvalidData(

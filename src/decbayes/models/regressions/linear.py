@@ -20,6 +20,9 @@ from decbayes.models.regressions.varying.climb import FACTOR, Climb, Natural, Pl
 from decbayes.models.regressions.varying.site_effects import SiteEffects
 from decbayes.posterior import Posterior
 
+# The least share of the noise that a fit of hardly more rows than coefficients is taken to leave.
+LEAST_NOISE = 0.05
+
 
 class Linear(Outcome):
     """y ~ N(f, 1/τ) with τ ~ Gamma and β | τ ~ N(0, prior_variance / τ)."""
@@ -52,6 +55,9 @@ class Linear(Outcome):
     def noise(self, natural: Array) -> float:
         _, _, (shape,), (rate,) = self.family.columns(natural)
         return float(rate / shape)
+
+    def fitted_noise(self, rows: float, coefficients: int) -> float:
+        return max(1.0 - coefficients / rows, LEAST_NOISE)
 
     def reach(self, natural: Array, level: float) -> float:
         _, _, (shape,), _ = self.family.columns(natural)

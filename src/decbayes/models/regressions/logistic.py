@@ -117,7 +117,6 @@ class Logistic(Generalized):
 
 
 def level_of(column: Column) -> str:
-    """The level that counts as yes."""
     return column.yes if isinstance(column, YesNo) else column.entries[1]
 
 

@@ -118,6 +118,10 @@ class Outcome(ABC):
         """The unit of between-site variances: that of the noise, if there is one."""
         return 1.0
 
+    def fitted_noise(self, rows: float, coefficients: int) -> float:
+        """The noise of a fit relative to that of new rows."""
+        return 1.0
+
     @abstractmethod
     def reach(self, natural: Array, level: float) -> float:
         """Half the width of an interval, in scales of a coefficient."""

@@ -15,13 +15,14 @@ wider than a Gaussian, at 90 % intervals.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from decbayes.errors import NotCalibrated
 from decbayes.families import Array
+from decbayes.families.matrices import Indices
 from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.points import check_structure, spans
 from decbayes.models.regressions.varying.climb import FACTOR
@@ -37,6 +38,36 @@ RANK = 1e-9
 LEAST_LEFT = 0.05
 # The upper end of a 90 % interval, where the widened deviations match Student's t.
 UPPER = 0.95
+
+
+class ClusterRows(NamedTuple):
+    """Rows of some clusters, the slope and the information of each row's log-likelihood, and where clusters begin."""
+
+    matrix: Array
+    slopes: Array
+    weights: Array
+    starts: Indices
+
+    def unpulled(self, covariance: Array, power: float, least: float) -> Array:
+        """(clusters, D): (I − P_c V)^(−power) u_c, where no less than a share `least` of V⁻¹ is left without a cluster.
+
+        In units in which V is the identity, P_c changes only the directions of the cluster's rows.
+        """
+        root = np.linalg.cholesky(covariance)
+        rows, counts = self.matrix @ root, np.diff(self.starts, append=len(self.matrix))
+        scores = np.empty((len(counts), len(root)))
+        for count in np.unique(counts):
+            clusters = np.flatnonzero(counts == count)
+            places = self.starts[clusters][:, None] + np.arange(count)
+            pulled = np.einsum("cr,crd->cd", self.slopes[places], rows[places])
+            _, _, basis = np.linalg.svd(rows[places], full_matrices=False)
+            within = basis @ rows[places].swapaxes(1, 2)
+            values, turned = np.linalg.eigh(within * self.weights[places][:, None, :] @ within.swapaxes(1, 2))
+            axes = turned.swapaxes(1, 2) @ basis
+            more = np.maximum(1.0 - values, least) ** -power - 1.0
+            along = np.einsum("cad,cd->ca", axes, pulled)
+            scores[clusters] = pulled + np.einsum("ca,cad->cd", more * along, axes)
+        return np.asarray(np.linalg.solve(root.T, scores.T).T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +95,8 @@ class RobustErrors:
         outcome = self.model.outcome
         return np.asarray(outcome.moments(natural)[1] * outcome.noise(self.posterior.natural[FACTOR]))
 
-    def clusters(self, data: Any, clusters: Persons = EACH) -> Iterator[tuple[Array, Array]]:
-        """u (clusters, D) and P (clusters, D, D), in blocks of clusters. By default each observation is a cluster."""
+    def clusters(self, data: Any, clusters: Persons = EACH) -> "Iterator[ClusterRows]":
+        """All rows, in blocks of clusters. By default each observation is a cluster."""
         model = self.model
         points, (size, zero) = model.points(data), model.target_units
         rows = model.table.rows(points)
@@ -76,12 +107,8 @@ class RobustErrors:
         first = np.append(np.unique(place[order], return_index=True)[1], len(order))
         for span in spans(len(first) - 1):
             selected, starts = order[first[span.start] : first[span.stop]], first[span] - first[span.start]
-            matrix, counted = rows.matrix[selected], rows.weights[selected]
-            squares = matrix[:, :, None] * (counted * weights[selected])[:, None, None] * matrix[:, None, :]
-            yield (
-                np.add.reduceat((counted * slopes[selected])[:, None] * matrix, starts),
-                np.add.reduceat(squares, starts),
-            )
+            counted = rows.weights[selected]
+            yield ClusterRows(rows.matrix[selected], counted * slopes[selected], counted * weights[selected], starts)
 
     def halves(self, data: Any, clusters: Persons = EACH) -> tuple[float, ...]:
         """How far random halves of the rows are apart, relative to what the model expects, without refits.
@@ -90,37 +117,35 @@ class RobustErrors:
 
         Over all halvings, scores differ by W on average. Those of a fit are too small by its pull (HC2). The numbers
         are tr W / D, how unequal directions are, D tr W² / (tr W)², and, for each coefficient, W with the others fixed.
+        There are none if the fit is exact.
         """
-        side, root = len(self._covariance), np.linalg.cholesky(self._covariance)
-        middle, total = np.zeros((side, side)), np.zeros((side, side))
-        for scores, information in self.clusters(data, clusters):
-            values, axes = np.linalg.eigh(root.T @ information @ root)
-            along = np.einsum("cij,ci->cj", axes, scores @ root) / np.sqrt(np.maximum(1.0 - values, LEAST_LEFT))
-            unpulled = np.linalg.solve(root.T, np.einsum("cij,cj->ic", axes, along))
-            middle += unpulled @ unpulled.T
-            total += information.sum(axis=0)
-        ratio, (known, alone) = (
-            np.linalg.pinv(total, rcond=RANK, hermitian=True) @ middle,
-            map(np.diag, (total, middle)),
-        )
-        trace, rank = np.trace(ratio), np.linalg.matrix_rank(total, tol=RANK * np.abs(total).max())
-        each = np.divide(alone, known, out=np.zeros(side), where=known > 0.0)
+        (middle, total), rows = np.zeros((2, *self._covariance.shape)), 0.0
+        for block in self.clusters(data, clusters):
+            unpulled = block.unpulled(self._covariance, 0.5, LEAST_LEFT)
+            middle += unpulled.T @ unpulled
+            total += (block.weights[:, None] * block.matrix).T @ block.matrix
+            rows += len(block.matrix)
+        if not middle.any():
+            return ()
+        rank = int(np.linalg.matrix_rank(total, rtol=RANK, hermitian=True))
+        middle *= self.model.outcome.fitted_noise(rows, rank)
+        ratio = np.linalg.pinv(total, rcond=RANK, hermitian=True) @ middle
+        known, alone, trace = np.diag(total), np.diag(middle), np.trace(ratio)
+        each = np.divide(alone, known, out=np.zeros(len(known)), where=known > 0.0)
         return tuple(map(float, [trace / rank, rank * np.sum(ratio * ratio.T) / trace**2, *each]))
 
     def sums(self, data: Any, clusters: Persons = EACH) -> tuple[Array, Array, int]:
         """What a site sends: Σ ũ ũᵀ, Σ a² as one row, and the number of clusters."""
-        side, root = len(self._covariance), np.linalg.cholesky(self._covariance)
-        middle, squares, count = np.zeros((side, side)), np.zeros((1, side)), 0
+        covariance, root = self._covariance, np.linalg.cholesky(self._covariance)
+        middle, squares, count = np.zeros(covariance.shape), np.zeros((1, len(covariance))), 0
         # Without the cluster the prior remains, even if the merged posterior is not that of these rows.
         least = np.linalg.eigvalsh(root.T @ self._prior @ root)[0]
-        for scores, information in self.clusters(data, clusters):
-            scaled = root.T @ information @ root
-            values, axes = np.linalg.eigh(scaled)
-            along = np.einsum("cij,ci->cj", axes, scores @ root) / np.maximum(1.0 - values, least)
-            without = np.linalg.solve(root.T, np.einsum("cij,cj->ic", axes, along))
-            middle += without @ without.T
-            squares += (np.einsum("ji,cik,jk->cj", root, scaled, root) ** 2).sum(axis=0)
-            count += len(scores)
+        for block in self.clusters(data, clusters):
+            without = block.unpulled(covariance, 1.0, least)
+            middle += without.T @ without
+            moved = block.weights[:, None] * (block.matrix @ covariance) ** 2
+            squares += (np.add.reduceat(moved, block.starts) ** 2).sum(axis=0)
+            count += len(without)
         return middle, squares, count
 
     def deviations(self, middle: Array, squares: Array, clusters: int) -> Mapping[str, Mapping[str, Array]]:

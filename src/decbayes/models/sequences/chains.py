@@ -49,7 +49,6 @@ class Steps:
 
     @property
     def sequence(self) -> NDArray[np.intp]:
-        """The sequence of each step."""
         return np.repeat(np.arange(len(self.ends)), np.diff(self.ends, prepend=0))
 
     def split(self, values: Any) -> list[Any]:
@@ -149,7 +148,6 @@ class Sequential(Tabular):
         return {**super().constants(), **({"sequences": self.sequences} if self.sequences else {})}
 
     def steps(self, data: Any) -> Steps:
-        """Concatenate the sequences."""
         if isinstance(data, str) or not hasattr(data, "__iter__"):
             raise InvalidData("Sequences are a list of data frames or matrices, or one of either.")
         tables = [data] if is_frame(data) or getattr(data, "ndim", 0) == 2 else list(each_chunk(data))
@@ -157,7 +155,6 @@ class Sequential(Tabular):
         return Steps.of(parts, len(self.columns))
 
     def separate(self, data: Any) -> list[Array]:
-        """Each sequence as a matrix."""
         steps = self.steps(data)
         return steps.split(steps.points)
 

@@ -35,7 +35,6 @@ def column_likelihood(part: Part) -> Columnwise:
 
 
 def entries(columns: Columns, part: Part) -> list[tuple[str, str]]:
-    """The column of each entry of a part, and its category if it has one."""
     names = [list(columns)[place] for place in part.places]
     return [(name, category) for name in names for category in columns[name].entries]
 

@@ -244,7 +244,6 @@ def seeded_words(seeds: str, vocabulary: Sequence[str]) -> tuple[tuple[int, ...]
 
 
 def search_of(site: Site, steps: Steps, ascent: Ascent, device: "Device | None", watch: Watch | None) -> TopicClimb:
-    """The climb of one site on the device."""
     if device is None or site.learned is not None:
         return TopicSearch(site.counts, site.before, steps, ascent, watch, site.learned)
     from decbayes.models.topics.cuda.climb import GpuSearch, GpuTopicSearch

@@ -184,10 +184,8 @@ def prevalence(
     Args:
         posterior: the merged topics, the same at all sites.
         data: documents × words counts over the posterior's words.
-        site: the name of the site.
         periods: the period of each document, such as its month.
         least: groups of fewer documents or persons are left out, and topics that rest on fewer documents count as none.
-        persons: the persons behind the documents.
 
     >>> words = ["ball", "goal", "team", "vote", "party", "law"]
     >>> counts = np.array([[5, 4, 3, 0, 0, 0], [0, 0, 0, 4, 5, 3]] * 20)

@@ -144,7 +144,6 @@ def with_priors(
     learned; learning it needs documents, so "learn" is for fits.
 
     Args:
-        posteriors: those of the sites.
         topic_prior: the new prior of words in topics; default: unchanged.
         document_prior: the new prior of topics in documents; default: unchanged.
 

@@ -49,7 +49,6 @@ def member_name(name: str, charter: Charter) -> str:
 
 
 def amended(given: Mapping[str, Any], charter: Charter) -> tuple[Rules, DisclosureRules | None]:
-    """The charter's rules and disclosure rules with the given changes."""
     if charter.disclosure is None:
         return rules_from(msgspec.to_builtins(charter.rules) | given), None
     names = {field.name for field in fields(DisclosureRules)}
@@ -62,7 +61,6 @@ def amended(given: Mapping[str, Any], charter: Charter) -> tuple[Rules, Disclosu
 
 
 def limits_from(given: Mapping[str, Any]) -> Limits:
-    """Limits from values by name."""
     try:
         return msgspec.convert(given, Limits)
     except msgspec.ValidationError as error:
@@ -70,7 +68,6 @@ def limits_from(given: Mapping[str, Any]) -> Limits:
 
 
 def rules_from(given: Mapping[str, Any]) -> Rules:
-    """Rules from values by name."""
     try:
         return msgspec.convert(given, Rules)
     except msgspec.ValidationError as error:

@@ -304,7 +304,6 @@ def check_complete(site: "SimulatedSite", pool: Pool) -> None:
 
 
 def prior_shards(pool: Pool, site: "SimulatedSite") -> tuple[str, ...]:
-    """The site's shards that are in the prior."""
     return () if pool.charter.epoch is None else pool.charter.epoch.counted.get(site.seat, ())
 
 

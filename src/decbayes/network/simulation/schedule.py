@@ -90,7 +90,6 @@ class History:
         self._overhear()
 
     def pick(self, items: Sequence[Item]) -> Item:
-        """A random one of these."""
         return items[int(self.rng.integers(len(items)))]
 
     def _overhear(self) -> None:
@@ -166,7 +165,6 @@ class History:
         return self._keys[site.number]
 
     def charter_of(self, site: SimulatedSite) -> Charter:
-        """The charter in force at a site."""
         return self.simulation.charter if site.agent is None else site.agent.charter
 
     def question(self, roster: Roster) -> Question | None:

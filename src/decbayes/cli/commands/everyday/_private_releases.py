@@ -113,7 +113,6 @@ def read_releases(paths: Sequence[Path]) -> list[Release]:
 
 
 def releases_in(folder: Path) -> list[Path]:
-    """All releases in a shared folder."""
     paths = sorted(path for path in folder.glob("*.release") if is_release(check_inside(path, folder)))
     if not paths:
         raise NotPrivate(f"There is no release in {folder}: `decbayes fit … --private` makes the first of each site.")

@@ -98,7 +98,6 @@ class Joining:
 def next_step(
     folder: Path, site: str, data: Sequence[Path], output: Path | None, reading: Reading, components: Number
 ) -> RoundToMake | Waiting | Joining:
-    """The next step of the site that has these data."""
     if not folder.is_dir():
         raise WrongArgument(f"--folder {folder} is not a folder.")
     exchange = Exchange.read(folder)

@@ -130,7 +130,6 @@ LARGE = (
 
 
 def fit_command(kind: type[Model]) -> Callable[..., None]:
-    """The command that fits this kind of model."""
 
     def command(
         *words: Any, promise: Promise = NO_PROMISE, accounts: Accounts = USUAL_ACCOUNTS, **options: Any

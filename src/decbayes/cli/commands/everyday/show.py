@@ -90,7 +90,6 @@ def print_header(posterior: Posterior) -> None:
 
 
 def setting_text(name: str, value: str | float) -> str:
-    """A setting in words."""
     return f"{'with' if value else 'without'} {name}" if isinstance(value, bool) else f"{name} {value}"
 
 

@@ -264,7 +264,6 @@ def print_charter(charter: "Charter", as_json: bool, decisions: dict[str, Any] |
 
 
 def decision_text(decision: dict[str, Any]) -> str:
-    """A motion in one line."""
     needed = f" of {decision['needed']} needed" if "needed" in decision else ""
     overruled = ", overruled" if decision.get("state") == "overruled" else ""
     return f"{decision['motion']} {decision['text']} ({len(decision['votes'])}{needed} votes{overruled})"
@@ -279,7 +278,6 @@ def rules_in_words(rules: DisclosureRules | None) -> str:
 
 
 def keys(pairs: Sequence[str]) -> dict[str, bytes]:
-    """Public keys by name."""
     from decbayes.network.protocol.group.charter import member_key
 
     pairs_by_name = [split(pair) for pair in pairs]

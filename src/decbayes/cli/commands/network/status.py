@@ -75,7 +75,6 @@ def print_groups(groups: dict[str, Any]) -> None:
 
 
 def print_decisions(decisions: dict[str, Any]) -> None:
-    """Print decisions and open motions."""
     settled, pending = decisions.get("settled", []), decisions.get("pending", [])
     if len(settled) > SHOWN:
         print(f"decided    {len(settled) - SHOWN} earlier motions, which --json lists")

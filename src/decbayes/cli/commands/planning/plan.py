@@ -80,7 +80,6 @@ LAST = (
 
 
 def plan_command(kind: type[Model]) -> Callable[..., None]:
-    """The command that tries plans for a kind of model."""
 
     def command(
         promise: Promise = NO_PROMISE, shared_noise: SharingNoise = False, colluders: Colluders = 1, **options: Any

@@ -100,7 +100,6 @@ OPTIONS = (
 
 
 def simulate_command(kind: type[Model]) -> Callable[..., None]:
-    """The command that simulates agents with a kind of model."""
 
     def command(**options: Any) -> None:
         simulate_model(kind, **options)

@@ -372,7 +372,6 @@ def rules_of_drafts(study: Study, site: str) -> str:
 
 
 def newest_draft(study: Study, site: str) -> Path:
-    """The draft of the next round."""
     draft = study.draft_of(site, study.sites[site].latest + 1)
     if not draft.exists():
         steps = [step for step in due(study) if step.who == site]

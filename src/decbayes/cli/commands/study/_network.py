@@ -77,7 +77,6 @@ def charter_of(study: Study, members: dict[str, str]) -> Any:
 
 
 def charter_value(value: Any) -> Any:
-    """A setting as it is stored in a charter."""
     if isinstance(value, dict) and all(isinstance(column, Column) for column in value.values()):
         return as_lists(value)
     return [charter_value(part) for part in value] if isinstance(value, tuple | list) else value

@@ -47,7 +47,6 @@ def model_named(text: str) -> str:
 
 
 def needed_options(model: str) -> list[str]:
-    """The options that a model of a study needs."""
     if model not in {name for _, name in SHIPPED.values()}:
         return []
     kind = kind_called(model)

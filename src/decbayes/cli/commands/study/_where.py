@@ -52,7 +52,6 @@ class AtSite(Where):
     site: Annotated[str, Parameter(help="Your site's name in the protocol; needed once.")] = ""
 
     def locate(self) -> tuple[Study, str]:
-        """The study and this site."""
         study = self.open()
         known = [name for name in site_folders(study.private) if name in study.protocol.sites]
         if self.site or len(known) == 1:

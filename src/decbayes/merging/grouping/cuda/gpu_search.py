@@ -56,7 +56,6 @@ def sparse(components: Components) -> SparseRows:
 
 
 def sent_rows(device: Device, rows: SparseRows) -> tuple[Any, ...]:
-    """The rows' parts on the GPU."""
     return tuple(device.xp.asarray(part) for part in rows.parts)
 
 

@@ -91,7 +91,6 @@ class Expression:
 
 
 def expression_of(text: str, columns: Mapping[str, Column]) -> Expression:
-    """What a text computes from columns."""
     quoted = re.findall(r"`([^`]+)`", text)
     known = {f"column_{place}_": name for place, name in enumerate(quoted)}
     plain = text

@@ -82,7 +82,6 @@ class Decisions:
 
     @property
     def charter(self) -> Charter:
-        """The charter in force."""
         if self._charter is None:
             self._charter = self._in_force()
         return self._charter

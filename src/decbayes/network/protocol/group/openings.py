@@ -30,7 +30,6 @@ Parts = Mapping[str, Posterior]
 
 
 def epoch_question(stated: Iterable[PriorPart], parts: Parts, ids: tuple[str, ...]) -> tuple[Open, bytes]:
-    """The question whether to open an epoch with this prior, and its body."""
     rows = tuple(sorted(stated, key=lambda part: part.seat))
     body = body_of([parts[row.seat] for row in rows])
     return Open(rows, ids, hashlib.sha256(body).digest()), body

@@ -73,7 +73,6 @@ class Merged:
 
     @cached_property
     def warnings(self) -> tuple[Remark, ...]:
-        """The warnings of the merge."""
         return () if self.alignment is None else remarks_in_time(self.alignment)[1]
 
     @cached_property

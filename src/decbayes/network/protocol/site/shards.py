@@ -103,7 +103,6 @@ def are_sequences(data: Any) -> bool:
 
 
 def sequence_digest(steps: Any) -> bytes:
-    """The digest of a sequence, which is one observation of any length."""
     return hashlib.sha256(str(np.shape(steps)).encode() + b"".join(dense_rows(steps))).digest()
 
 

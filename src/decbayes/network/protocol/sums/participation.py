@@ -45,7 +45,6 @@ class SumPart(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def spent(self) -> Spending:
-        """`spending`, decoded."""
         return spent_in(self.spending)
 
 
