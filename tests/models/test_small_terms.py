@@ -170,7 +170,7 @@ def first_third(model, points):
 
 
 def test_a_tree_of_few_rows_keeps_apart_what_differs(rng):
-    """Eight rows of four kinds of categories: the bound would join them, and a merge of ten such sites finds all four."""
+    """Eight rows of four kinds of categories: the bound would join some."""
     kinds = np.arange(4)[:, None] + np.zeros((1, 6))
     model = db.CategoricalMixture(4, 6, categories=4)
     fits = [model.fit(np.repeat(kinds, 2, axis=0)[rng.permutation(8)], rng=rng) for _ in range(3)]

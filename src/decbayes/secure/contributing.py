@@ -61,7 +61,7 @@ def contribution(
     >>> points = rng.choice([-5.0, 5.0], size=(60, 1)) + rng.normal(size=(60, 1))
     >>> share, manifest = db.secure.contribution(points, anchor, rng=rng)
     >>> share.rows, share.posterior.mean("components").round().ravel().tolist()
-    (60.0, [5.0, -5.0])
+    (60.0, [-5.0, 5.0])
     """
     fitted = (model or model_for(before.structure)).for_posterior(before)
     scores = {} if own is None or held_back is None else held_back_scores(fitted, before, own, held_back)
