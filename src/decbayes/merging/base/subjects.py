@@ -14,13 +14,13 @@ from scipy.special import xlogy
 from decbayes.families import Array, Contribution
 from decbayes.families.matrices import Indices, is_sparse
 from decbayes.merging.base.components import LEAST_EVIDENCE, group_evidence
+from decbayes.merging.base.hidden_words import shared_out
 from decbayes.posterior import Posterior
 from decbayes.remarks import FUSED, Remark, listed
 from decbayes.structure import CoupledSet
 
-# Words with fewer counts at a site may share them with others, so that they tell nothing. Where more than SEVERAL words
-# have exactly the lowest count, words with less than this many TIMES as much may share theirs as well.
-FREQUENT, SEVERAL, TIMES = 5.0, 2, 2.0
+# Words with fewer counts at a site may share them with others, so that they tell nothing.
+FREQUENT = 5.0
 # Two sites are compared by words that one of them has and the other would have this often if its texts were the same.
 EXPECTED = 20.0
 # Texts are on different subjects if the affinity of their frequent words is smaller; between random parts of one corpus
@@ -43,10 +43,9 @@ class CommonWords:
     @classmethod
     def of(cls, posteriors: Sequence[Posterior], coupled: CoupledSet) -> "CommonWords":
         totals = word_counts(posteriors, coupled)
-        lowest = totals.min(axis=1, keepdims=True)
-        shared_out = (totals <= lowest).sum(axis=1, keepdims=True) > SEVERAL
-        limit = np.where(shared_out, np.maximum(FREQUENT, TIMES * lowest), FREQUENT)
-        return cls(np.where(totals >= limit, totals, 0.0), totals.sum(axis=1))
+        name = topic_factor(posteriors[0], coupled)
+        hidden = np.array([shared_out(csr_array(posterior.contribution[name])) for posterior in posteriors])
+        return cls(np.where((totals >= FREQUENT) & ~hidden, totals, 0.0), totals.sum(axis=1))
 
     @cached_property
     def known(self) -> list[int]:
