@@ -17,6 +17,7 @@ from decbayes.merging.base.products import weighted_rows
 from decbayes.merging.base.recentring import compared, recentred
 from decbayes.merging.grouping.grouping import Grouping
 from decbayes.merging.robust._disagreement import (
+    HARDLY,
     MISFIT,
     OUTSTANDING,
     beside,
@@ -315,7 +316,8 @@ class Outcome:
             single = np.unique(site[unshared]).size == 1
             partly = np.where(np.isin(site, site[unshared]) & (part.group.scale[site] >= 1.0) & single, agreeing, 0.0)
             counted = np.where(np.isin(site, self.kept), part.weights, np.where(unshared, unconfirmed, partly))
-            amounts.append(np.round(scale * counted, DIGITS))
+            amount = np.round(scale * counted, DIGITS)
+            amounts.append(np.where(amount > 1.0 - HARDLY, 1.0, amount))
         return amounts
 
     @cached_property
