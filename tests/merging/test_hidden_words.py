@@ -49,5 +49,5 @@ def test_slots_are_not_judged_without_the_site_that_fills_most_of_them():
     rows, site = csr_array(np.vstack([50.0 * topics, topics, topics])), np.repeat(np.arange(3), 2)
     few, many = np.array([0, 1, 2, 2, 2, 2]), np.array([0, 1, 2, 3, 2, 3])
     assert gain_elsewhere(rows, site, PRIOR[:20], (few, 3), (many, 4)) == pytest.approx(0.0, abs=1e-3)
-    alike = csr_array(np.vstack([topics] * 3))
-    assert gain_elsewhere(alike, site, PRIOR[:20], (few % 1, 1), (many % 2, 2)) == pytest.approx(0.7 * np.log(2), rel=0.01)
+    like_sites, one, two = csr_array(np.vstack([topics] * 3)), (np.zeros(6, int), 1), (np.tile([0, 1], 3), 2)
+    assert gain_elsewhere(like_sites, site, PRIOR[:20], one, two) == pytest.approx(0.7 * np.log(2), rel=0.01)

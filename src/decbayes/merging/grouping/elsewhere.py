@@ -21,8 +21,7 @@ from decbayes.merging.grouping.search import SlotSearch
 KEPT = 0.7
 # Groups of sites that are left out in turn, components of each that are described, and passes.
 FOLDS, DESCRIBED, PASSES = 5, 20, 10
-# Slots are those of the merge only if no more than this share of all counts is left out: without a very large site, what
-# is left of its slots is described by few others.
+# Without a site that has more than this share of all counts, slots are hardly those of the merge.
 LEFT_OUT = 0.5
 # More slots describe other sites better from this gain on, in nats per observation. The search for the slots of MOST
 # components takes long.

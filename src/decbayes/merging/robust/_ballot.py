@@ -15,6 +15,7 @@ from decbayes.merging.base.components import groups_of
 from decbayes.merging.base.problem import Number, OnMatch, Solver
 from decbayes.merging.base.products import weighted_rows
 from decbayes.merging.base.recentring import compared, recentred
+from decbayes.merging.base.subjects import CommonWords
 from decbayes.merging.grouping.grouping import Grouping
 from decbayes.merging.robust._disagreement import (
     HARDLY,
@@ -107,8 +108,15 @@ class Ballot:
 
     @property
     def alike(self) -> Sites:
-        """Sites whose data as a whole agree with those of most others, however their fits have divided them."""
-        free = [group.alike for group in self.groups if group.coupled is not None] if self.judging else []
+        """Sites whose data as a whole agree with those of most others, however their fits have divided them.
+
+        How topics mix in documents makes their words differ by more than chance: texts agree if frequent words do.
+        """
+        free = [
+            CommonWords.of(self.judged, group.coupled).like_most() if group.counted else group.alike
+            for group in (self.groups if self.judging else ())
+            if group.coupled is not None
+        ]
         return np.all(free, axis=0) if free else np.zeros(len(self.posteriors), dtype=np.bool_)
 
     def decided(self) -> "Outcome":

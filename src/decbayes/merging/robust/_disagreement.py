@@ -48,8 +48,10 @@ def with_allowances(part: SlotWeights) -> SlotWeights:
 
 
 def explained(part: SlotWeights) -> SlotWeights:
-    """After allowing for mixtures or joins of slots, components in parts and chance. Small components just count, and so
-    does everything of sites that hardly disagree: if that is all sites, the merge is the usual one."""
+    """After allowing for mixtures or joins of slots, components in parts and chance.
+
+    Small components just count, and so does everything of sites that hardly disagree.
+    """
     if part.group.counted and len(part.group.rows) == 1:
         part = allowing_chance(allowing_parts(allowing_mixtures(part)))
     else:
