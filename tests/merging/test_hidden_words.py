@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from decbayes.merging.base.hidden_words import shared_out
+from decbayes.merging.base.subjects import shared_out
 from decbayes.merging.grouping.elsewhere import gain_elsewhere
 
 TOPICS, SHOWN, RARE = 6, 40, 300

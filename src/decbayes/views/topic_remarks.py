@@ -17,8 +17,7 @@ from decbayes.merging import Alignment
 from decbayes.merging.alignment import MOST_LOOKED_AT
 from decbayes.merging.base.components import LEAST_EVIDENCE
 from decbayes.merging.base.coupled import in_memory
-from decbayes.merging.base.hidden_words import shared_out
-from decbayes.merging.base.subjects import SUBJECT, CommonWords, word_affinity, word_counts
+from decbayes.merging.base.subjects import SUBJECT, CommonWords, shared_out, word_affinity, word_counts
 from decbayes.merging.grouping.elsewhere import gain_elsewhere
 from decbayes.merging.placing import OF_ROUND
 from decbayes.models.topics.fit_remarks import FUNCTION_WORDS, LEAST, ONE_IN, topics_of_few

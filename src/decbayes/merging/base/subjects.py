@@ -15,7 +15,6 @@ from scipy.special import xlogy
 from decbayes.families import Array, Contribution
 from decbayes.families.matrices import Indices, is_sparse
 from decbayes.merging.base.components import LEAST_EVIDENCE, group_evidence
-from decbayes.merging.base.hidden_words import shared_out
 from decbayes.posterior import Posterior
 from decbayes.remarks import FUSED, Remark, listed
 from decbayes.structure import CoupledSet
@@ -35,6 +34,10 @@ SAME, ENOUGH, COMPARED = 0.9, 30, 20
 SHOWN, COST = 0.5, 5.0
 # Warn from this gain on, in nats per word.
 CLEAR = 0.1
+
+
+# A site hides nothing among fewer words than SEVERAL. Ratios that differ by less than EQUAL are equal.
+SEVERAL, EQUAL = 3, 1e-9
 
 
 @dataclass(frozen=True)
@@ -81,12 +84,13 @@ class CommonWords:
 
     def like_most(self) -> NDArray[np.bool_]:
         """Sites that have the words of most others, or of most of some others where there are many."""
-        count = len(self.sizes)
-        near, others = np.zeros(count), np.zeros(count)
-        for site in np.unique(np.linspace(0, count - 1, COMPARED).astype(np.intp)).tolist():
+        sites, known = np.arange(len(self.sizes)), len(self.known)
+        near, others = np.zeros(len(sites)), np.zeros(len(sites))
+        for place in {*np.linspace(0, known - 1, COMPARED).astype(int).tolist()} if known else ():
+            site = self.known[place]
             same = (self.affinities(site) >= SAME) & (self._telling(site).sum(axis=1) >= ENOUGH)
-            near += same & (np.arange(count) != site)
-            others += np.arange(count) != site
+            near += same & (sites != site)
+            others += sites != site
         return np.asarray(2.0 * near > others)
 
     def joined(self, groups: Sequence[Sequence[int]], least: float) -> list[list[int]]:
@@ -222,3 +226,19 @@ def word_affinity(counts: Array) -> Array:
 def column_sums(part: Contribution) -> Array:
     sums = np.bincount(part.indices, part.data, minlength=part.shape[1]) if is_sparse(part) else part.sum(axis=0)
     return np.asarray(sums)
+
+
+def shared_out(topics: csr_array) -> NDArray[np.bool_]:
+    """The words that keep the same proportions to each other in all topics of a site, as only shared counts do.
+
+    Each word's mean of arbitrary numbers of its topics depends on these proportions alone. One topic tells nothing.
+    """
+    counts = csr_array(topics).maximum(0.0)
+    totals, used = counts.sum(axis=0), np.bincount(counts.indices[counts.data > 0.0], minlength=counts.shape[1])
+    known = np.flatnonzero(used > 1)
+    means = (np.sqrt(np.arange(1.0, counts.shape[0] + 1.0)) @ counts)[known] / totals[known]
+    hidden = np.zeros(len(totals), dtype=np.bool_)
+    rounded, sizes = np.unique(np.round(means / EQUAL), return_counts=True)
+    if sizes.max(initial=0) >= SEVERAL:
+        hidden[known] = np.abs(means / EQUAL - rounded[sizes.argmax()]) <= 1.0
+    return hidden

@@ -12,8 +12,8 @@ from scipy.special import xlogy
 from decbayes.families.matrices import Array, Indices
 from decbayes.families.rows import SparseRows
 from decbayes.merging.base.components import Components, sites_of
-from decbayes.merging.base.hidden_words import shared_out
 from decbayes.merging.base.problem import Problem
+from decbayes.merging.base.subjects import shared_out
 from decbayes.merging.grouping.joins import grown_labels
 from decbayes.merging.grouping.search import SlotSearch
 
