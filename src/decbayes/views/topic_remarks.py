@@ -83,7 +83,7 @@ class MergedTopics:
     def narrow(self) -> bool:
         """Whether no site has more topics than there are slots."""
         sites = self.alignment.posteriors
-        return max(site.structure.prior[FACTOR].shape[0] for site in sites) <= len(self.quality.shares)
+        return bool(max(len(site.structure.prior[FACTOR]) for site in sites) <= len(self.quality.shares))
 
     def function_words(self) -> Iterator[Remark]:
         """What fits have said about their topics' first words, if enough of them have."""
