@@ -108,15 +108,8 @@ class Ballot:
 
     @property
     def alike(self) -> Sites:
-        """Sites whose data as a whole agree with those of most others, however their fits have divided them.
-
-        How topics mix in documents makes their words differ by more than chance: texts agree if frequent words do.
-        """
-        free = [
-            CommonWords.of(self.judged, group.coupled).like_most() if group.counted else group.alike
-            for group in (self.groups if self.judging else ())
-            if group.coupled is not None
-        ]
+        """Sites whose data as a whole agree with those of most others, however their fits have divided them."""
+        free = [group.alike for group in self.groups if group.coupled is not None] if self.judging else []
         return np.all(free, axis=0) if free else np.zeros(len(self.posteriors), dtype=np.bool_)
 
     def decided(self) -> "Outcome":
@@ -314,6 +307,20 @@ class Outcome:
     def weights(self) -> list[Array]:
         """How much each component counts."""
         return self._counted([*map(uncapped, self.parts)], 1.0)
+
+    @property
+    def vouched(self) -> Sites:
+        """Large archives with the words of most others, whose topics describe those of the others best.
+
+        That nobody else has these topics says little: small sites hide most words.
+        """
+        vouched = np.zeros(len(self.sites), dtype=np.bool_)
+        for part, weights in zip(self.parts, self.weights, strict=True):
+            group, full = part.group, of_sites(part.group, weights) > 1.0 - HARDLY
+            large = full & (group.scale < 1.0)
+            if group.coupled is not None and group.counted and large.any():
+                vouched |= large & CommonWords.of(self.ballot.judged, group.coupled).like_most()
+        return vouched
 
     def _counted(self, scales: Sequence[Array], unconfirmed: float) -> list[Array]:
         """Scaled weights of components; left-out sites count only if some are unshared and others confirm the rest."""

@@ -435,8 +435,12 @@ class Election:
 
     def standings(self) -> tuple[Standing, ...]:
         shares = dict(zip(self.outcome.sites, self.outcome.standings(), strict=True))
+        vouched = dict(zip(self.outcome.sites, self.outcome.vouched.tolist(), strict=True))
         known = {site: Standing(0.0, alike=self.alike[place], left_out=True) for place, site in enumerate(self.counted)}
-        known |= {self.counted[site]: Standing(*share, alike=self.alike[site]) for site, share in shares.items()}
+        known |= {
+            self.counted[site]: Standing(*share, alike=self.alike[site] or vouched[site])
+            for site, share in shares.items()
+        }
         known |= {one: Standing(0.0, copy_of=other) for one, other in self.repeated.items()}
         return tuple(known[site] for site in range(self.sites))
 
