@@ -659,6 +659,19 @@ def test_if_nobody_stands_out_it_is_the_usual_merge(honest, model):
     assert merged.posterior == usual
 
 
+@pytest.mark.parametrize("seed", [21, 23])
+def test_a_site_just_above_the_cap_does_not_make_it_another_merge(seed):
+    """No remark names a site of which less than half a percent would not count."""
+    rng = np.random.default_rng(seed)
+    topics = rng.dirichlet(np.full(60, 0.1), size=5)
+    model = db.LatentDirichletAllocation(5, tuple(map(str, range(60))), ascent=db.Ascent(passes=30, tolerance=1e-3))
+    shards = [rng.poisson(20 * rng.dirichlet(np.full(5, 0.3), size=size) @ topics) for size in [60] * 5 + [90]]
+    posteriors = fitted(model, map(csr_array, shards), rng)
+    merge = robust_merge(posteriors)
+    assert merge.reasons() == {}
+    assert merge.posterior == db.merge(posteriors)
+
+
 @pytest.mark.parametrize("unit", [10.0, 100.0])
 @pytest.mark.parametrize("faulty", [1, 3])
 def test_a_column_in_other_units_is_found_where_sites_know_coefficients_unequally_well(unit, faulty):

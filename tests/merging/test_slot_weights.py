@@ -12,6 +12,7 @@ from test_votes import group_of, half_g, means_of, slot_weights
 import decbayes as db
 from decbayes.merging.robust import _likeness
 from decbayes.merging.robust._allowances import allowing_parts, mixture_losses
+from decbayes.merging.robust._disagreement import hardly_disagreeing
 from decbayes.merging.robust._large_sites import best_for_others, uncapped
 from decbayes.merging.robust._slots import elected, weigh
 
@@ -257,3 +258,16 @@ def test_a_large_site_with_topics_of_its_own_counts_up_to_the_cap():
     labels = np.where(group.site == 5, 3 + group.row, group.row)
     weighed = slot_weights(group, labels, np.ones(len(group.site)), 6)
     assert best_for_others(weighed, 5) == pytest.approx(group.scale[5])
+
+
+@pytest.mark.parametrize(
+    ("evidence", "weight", "lost", "hardly"),
+    [(90.0, 0.8, 1.0, True), (90.0, 0.6, 1.0, False), (15.0, 0.2, 1.0, True), (15.0, 0.2, 1e4, False)],
+)
+def test_a_site_hardly_disagrees_if_next_to_nothing_of_it_would_not_count(evidence, weight, lost, hardly):
+    """One of 41 components counts for this much; what clearly disagrees is never next to nothing."""
+    rows = [[50.0, 50.0]] * 40 + [[0.5 * evidence, 0.5 * evidence]]
+    group = group_of([posterior(rows), posterior(rows)])
+    less = (group.evidence == evidence) & (group.site == 0)
+    part = slot_weights(group, np.zeros(82, dtype=np.intp), np.where(less, weight, 1.0), 1)
+    np.testing.assert_array_equal(hardly_disagreeing(replace(part, lost=np.where(less, lost, 0.0))), [hardly, True])

@@ -9,7 +9,7 @@ from scipy.sparse import csr_array
 import decbayes as db
 from decbayes.merging.base.subjects import CommonWords, gain_apart, indicator
 from decbayes.reporting._sites import participants_table
-from decbayes.views import Findings
+from decbayes.views import Findings, view_of
 from decbayes.views.participants import About
 
 SUBJECTS, TOPICS, OWN, EVERYDAY, RARE = 3, 4, 60, 40, 400
@@ -97,3 +97,59 @@ def test_topics_have_no_log_bayes_factor_and_no_narrower_intervals(rng):
     three = db.merging.influence(db.align([site(rng, 0), site(rng, 0), site(rng, 1)]))
     assert list(three.comparisons) == ["against"]
     assert "narrower" not in str(participants_table(Findings.by_name(alignment, "ab"), About()))
+
+
+def unequal_archives(rng, mixing=20.0, small=4):
+    """A large archive with a topic for each theme, and small ones that mix themes and share out half of their counts.
+
+    Words are used a little more or less at each site, as documents repeat them.
+    """
+    themes, own, tail = 8, 12, 600
+    model = db.LatentDirichletAllocation(themes, tuple(f"w{word}" for word in range(themes * own + tail)))
+    varied = [rng.gamma(20.0, 1 / 20.0, themes * own) for _ in range(small + 1)]
+    topics = np.hstack(
+        [np.kron(np.eye(themes), np.full(own, 0.5 / own)) * varied[0], np.full((themes, tail), 0.5 / tail)]
+    )
+    sites, shares = [rng.poisson(25_000 * topics).astype(float)], np.sqrt(np.linspace(5.0, 500.0, tail))
+    for words in varied[1:]:
+        mixed = np.repeat(rng.dirichlet(np.full(themes, mixing), themes), own, axis=1) * words
+        counts = rng.poisson(500 * mixed / mixed.sum(axis=1, keepdims=True))
+        sites.append(np.hstack([counts, rng.poisson(500, (themes, 1)) * shares / shares.sum()]))
+    return [db.Posterior(model.structure, {"topics": csr_array(counts)}) for counts in sites]
+
+
+def test_a_large_archive_that_describes_small_ones_best_is_not_accused_because_they_hide_most_words():
+    """No other site has its topics in the merge. With its words in other topics it describes nobody, and is named."""
+    large, *small = unequal_archives(np.random.default_rng(0), mixing=0.5)
+    merge = db.merging.robust_merge([large, *small])
+    assert merge.sites[0].alone > 0.5
+    assert (merge.sites[0].alike, merge.sites[0].counts, merge.sites[0].flagged) == (True, 1.0, False)
+    moved = np.random.default_rng(0).permuted(large.contribution["topics"].toarray(), axis=0)
+    liar = db.Posterior(large.structure, {"topics": csr_array(moved)})
+    assert db.merging.robust_merge([liar, *small]).sites[0].flagged
+
+
+def test_sites_have_the_words_of_most_others_only_if_enough_words_tell(rng):
+    (coupled,) = MODEL.structure.symmetry
+    sites = [*(site(rng, 0) for _ in range(4)), site(rng, 1), site(rng, 0, 100)]
+    assert CommonWords.of(sites, coupled).like_most().tolist() == [True, True, True, True, False, False]
+    assert not CommonWords.of(sites[:1], coupled).like_most().any()
+
+
+def test_sites_whose_topics_are_mostly_in_one_are_named_with_what_they_hide(rng):
+    sites = unequal_archives(rng)
+    names = [f"s{number}" for number in range(5)]
+
+    def said_of(posteriors, **options):
+        alignment = db.align(posteriors, **options)
+        remarks = view_of(alignment.structure).advice(alignment, names[: len(posteriors)])
+        return {one.kind: one for one in remarks}.get("topics not told apart")
+
+    remark = said_of(sites)
+    assert remark.what.startswith("Most of what s1, s2, s3, s4 found is in topic ")
+    assert remark.sites == (1, 2, 3, 4)
+    assert remark.rests_on.startswith("Words of few documents share their counts: 50%")
+    assert "--solver matching" in remark.advice
+    assert said_of(sites, solver="matching") is None
+    assert "matching" not in said_of(sites, components=5).advice  # one to one needs eight slots
+    assert said_of([site(rng, 0) for _ in range(4)]) is None

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, vstack
 
 import decbayes as db
 from decbayes.models.topics.fit_remarks import few_documents_remark, scores, topics_of_few
@@ -93,6 +93,22 @@ def test_rounds_and_wide_fits_are_advised_where_they_pay(rng):
     assert "refine DATA --folder" in advice
     assert "fit wide" not in advice
     assert advised(alike[:1]) == {}
+
+
+def repeated(documents):
+    remarks = model(3).fit(documents, rng=np.random.default_rng(0)).posterior.remarks
+    return [remark.what for remark in remarks if remark.kind == "repeated documents"]
+
+
+def test_documents_with_the_same_words_are_counted_by_a_fit(rng):
+    """Not if they are short: these may be alike by chance."""
+    once = planted(rng, range(3), 80, 40)
+    assert repeated(once) == []
+    assert repeated(csr_array(vstack([once, once[:4]]))) == []
+    assert repeated(csr_array(vstack([once, *[once[:3]] * 3, once[5:6]]))) == [
+        "At least 10 of 90 documents have the same words as others."
+    ]
+    assert repeated(csr_array(np.repeat(np.eye(3, WORDS), 30, axis=0))) == []
 
 
 # Two themes per language, one sentence each.

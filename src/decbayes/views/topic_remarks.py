@@ -17,7 +17,7 @@ from decbayes.merging import Alignment
 from decbayes.merging.alignment import MOST_LOOKED_AT
 from decbayes.merging.base.components import LEAST_EVIDENCE
 from decbayes.merging.base.coupled import in_memory
-from decbayes.merging.base.subjects import SUBJECT, CommonWords, word_affinity, word_counts
+from decbayes.merging.base.subjects import SUBJECT, CommonWords, shared_out, word_affinity, word_counts
 from decbayes.merging.grouping.elsewhere import gain_elsewhere
 from decbayes.merging.placing import OF_ROUND
 from decbayes.models.topics.fit_remarks import FUNCTION_WORDS, LEAST, ONE_IN, topics_of_few
@@ -37,6 +37,11 @@ ALIKE = 0.85
 BLURRED = 0.1
 # From this share of a topic on, a site's remark about its own topic applies to the merged one.
 MOSTLY = 0.5
+# Fewest topics of a site, and of a merge, for these to be told apart; and the share of a site's words that is worth
+# mentioning if it is shared out.
+SEVERAL, HIDDEN = 4, 0.1
+ITS_DOCUMENTS = "`decbayes prevalence` of their documents says which topics they have."
+ONE_TO_ONE = " Compare with a merge with --solver matching, which keeps a site's topics apart."
 
 
 @dataclass(frozen=True)
@@ -60,6 +65,8 @@ class MergedTopics:
         quick = 1 < len(self.names) <= MOST_LOOKED_AT and in_memory(self.alignment.posteriors)
         if not quick or not self.alignment.structure.symmetry:
             return
+        if not self.refined:
+            yield from self.in_one_topic()
         yield from self.function_words()
         yield from self.to_look_at()
         yield from self.few_documents()
@@ -72,6 +79,12 @@ class MergedTopics:
         """Whether these are posteriors of a round, which already share slots."""
         return self.alignment.reason.startswith(OF_ROUND)
 
+    @property
+    def narrow(self) -> bool:
+        """Whether no site has more topics than there are slots."""
+        sites = self.alignment.posteriors
+        return bool(max(len(site.structure.prior[FACTOR]) for site in sites) <= len(self.quality.shares))
+
     def function_words(self) -> Iterator[Remark]:
         """What fits have said about their topics' first words, if enough of them have."""
         remarks = [remark for site in self.alignment.posteriors for remark in site.remarks]
@@ -79,6 +92,37 @@ class MergedTopics:
         if said and ONE_IN * len(said) >= len(self.names):
             what = f"At {len(said)} of {len(self.names)} sites, topics begin with words of all documents"
             yield replace(said[0], what=f"{what}, such as function words.")
+
+    def in_one_topic(self) -> Iterator[Remark]:
+        """Sites with several topics that are mostly in one slot: slots do not say which topics these sites have.
+
+        Words that share their counts make all topics of a site alike, and small sites have many such words.
+        """
+        places, topics, hidden = list[int](), set[int](), list[float]()
+        for place, (source, assignment) in enumerate(zip(self.sources, self.alignment.assignments, strict=True)):
+            (slots,), counts = assignment.values(), np.ravel(source.maximum(0.0).sum(axis=1))
+            topic = int(np.bincount(slots, counts).argmax())
+            inside = (slots == topic) & (counts >= LEAST_EVIDENCE)
+            if inside.sum() >= SEVERAL and counts[inside].sum() > MOSTLY * counts.sum():
+                places.append(place)
+                topics.add(topic)
+                hidden.append(float(source[:, np.flatnonzero(shared_out(source))].sum() / counts.sum()))
+        if places and len(self.quality.used) >= SEVERAL:
+            named = listed([f"{topic} ({self.quality.names[topic]})" for topic in sorted(topics)])
+            least, most = f"{min(hidden):.0%}", f"{max(hidden):.0%}"
+            yield Remark(
+                "topics not told apart",
+                f"Most of what {listed([self.names[place] for place in places])} found is in topic"
+                f"{'s' if len(topics) > 1 else ''} {named}: their topics are not told apart, and they may have others, "
+                "too, where the merge names only other sites.",
+                ITS_DOCUMENTS + (ONE_TO_ONE if self.narrow else ""),
+                f"Words of few documents share their counts: {least if least == most else f'{least} to {most}'} of all "
+                "words there."
+                if max(hidden) >= HIDDEN
+                else "",
+                "note",
+                (*places,),
+            )
 
     def to_look_at(self) -> Iterator[Remark]:
         """Topics that differ from their sources, and whose leading words are in different topics at the sites."""
@@ -207,10 +251,9 @@ class MergedTopics:
         pairs = word_affinity(word_counts(self.alignment.posteriors, coupled))[np.triu_indices(len(self.names), 1)]
         alike = bool(pairs.min() >= ALIKE)
         slots = len(self.quality.shares)
-        narrow = max(posterior.structure.prior[FACTOR].shape[0] for posterior in self.alignment.posteriors) <= slots
-        into = "" if narrow else f" --components {slots}"
+        into = "" if self.narrow else f" --components {slots}"
         alike_sites = f"The sites' documents are alike: before that, fit {2 * slots} topics at each site"
-        wide = f" {alike_sites}, and give --components {slots} in the round." if alike and narrow else ""
+        wide = f" {alike_sites}, and give --components {slots} in the round." if alike and self.narrow else ""
         yield Remark(
             "one round",
             "One round of refinement usually makes merged topics more distinct and better at predicting.",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.special import xlogy
 
@@ -18,19 +19,25 @@ from decbayes.posterior import Posterior
 from decbayes.remarks import FUSED, Remark, listed
 from decbayes.structure import CoupledSet
 
-# Words with fewer counts at a site may share them with others, so that they tell nothing. Where more than SEVERAL words
-# have exactly the lowest count, words with less than this many TIMES as much may share theirs as well.
-FREQUENT, SEVERAL, TIMES = 5.0, 2, 2.0
+# Words with fewer counts at a site may share them with others, so that they tell nothing.
+FREQUENT = 5.0
 # Two sites are compared by words that one of them has and the other would have this often if its texts were the same.
 EXPECTED = 20.0
 # Texts are on different subjects if the affinity of their frequent words is smaller; between random parts of one corpus
 # it is seldom below 0.7.
 SUBJECT = 0.5
+# Texts are of one corpus if the affinity of at least ENOUGH words is larger than SAME: between random parts of 20
+# Newsgroups it was 0.93 or more. Where there are many sites, each is compared with COMPARED others.
+SAME, ENOUGH, COMPARED = 0.9, 30, 20
 # How much of the information of topics about words shows in new texts, and what each estimated frequency costs, in
 # nats: they fit held-out scores of simulated sites and of four kinds of real texts.
 SHOWN, COST = 0.5, 5.0
 # Warn from this gain on, in nats per word.
 CLEAR = 0.1
+
+
+# A site hides nothing among fewer words than SEVERAL. Ratios that differ by less than EQUAL are equal.
+SEVERAL, EQUAL = 3, 1e-9
 
 
 @dataclass(frozen=True)
@@ -43,10 +50,9 @@ class CommonWords:
     @classmethod
     def of(cls, posteriors: Sequence[Posterior], coupled: CoupledSet) -> "CommonWords":
         totals = word_counts(posteriors, coupled)
-        lowest = totals.min(axis=1, keepdims=True)
-        shared_out = (totals <= lowest).sum(axis=1, keepdims=True) > SEVERAL
-        limit = np.where(shared_out, np.maximum(FREQUENT, TIMES * lowest), FREQUENT)
-        return cls(np.where(totals >= limit, totals, 0.0), totals.sum(axis=1))
+        name = topic_factor(posteriors[0], coupled)
+        hidden = np.array([shared_out(csr_array(posterior.contribution[name])) for posterior in posteriors])
+        return cls(np.where((totals >= FREQUENT) & ~hidden, totals, 0.0), totals.sum(axis=1))
 
     @cached_property
     def known(self) -> list[int]:
@@ -64,13 +70,28 @@ class CommonWords:
     def _compared(self) -> dict[int, Array]:
         return {}
 
-    def _affinities(self, site: int) -> Array:
+    def _telling(self, site: int) -> NDArray[np.bool_]:
+        """(sites, words): by which words a site and each other are compared."""
         ratio = np.divide(self.sizes, self.sizes[site], out=np.zeros(len(self.sizes)), where=self.sizes > 0.0)[:, None]
-        telling = np.maximum(self.counts[site] * ratio, self.counts / np.maximum(ratio, 1e-9)) >= EXPECTED
+        return np.asarray(np.maximum(self.counts[site] * ratio, self.counts / np.maximum(ratio, 1e-9)) >= EXPECTED)
+
+    def _affinities(self, site: int) -> Array:
+        telling = self._telling(site)
         first, second = np.where(telling, self.counts[site], 0.0), np.where(telling, self.counts, 0.0)
         norms = np.sqrt(first.sum(axis=1) * second.sum(axis=1))
         common = np.sqrt(first * second).sum(axis=1)
         return np.where(telling.any(axis=1), common / np.maximum(norms, FREQUENT), 1.0)
+
+    def like_most(self) -> NDArray[np.bool_]:
+        """Sites that have the words of most others, or of most of some others where there are many."""
+        sites, known = np.arange(len(self.sizes)), len(self.known)
+        near, others = np.zeros(len(sites)), np.zeros(len(sites))
+        for place in {*np.linspace(0, known - 1, COMPARED).astype(int).tolist()} if known else ():
+            site = self.known[place]
+            same = (self.affinities(site) >= SAME) & (self._telling(site).sum(axis=1) >= ENOUGH)
+            near += same & (sites != site)
+            others += sites != site
+        return np.asarray(2.0 * near > others)
 
     def joined(self, groups: Sequence[Sequence[int]], least: float) -> list[list[int]]:
         """Groups of sites, joined if two of their sites have an affinity of at least `least`."""
@@ -205,3 +226,19 @@ def word_affinity(counts: Array) -> Array:
 def column_sums(part: Contribution) -> Array:
     sums = np.bincount(part.indices, part.data, minlength=part.shape[1]) if is_sparse(part) else part.sum(axis=0)
     return np.asarray(sums)
+
+
+def shared_out(topics: csr_array) -> NDArray[np.bool_]:
+    """The words that keep the same proportions to each other in all topics of a site, as only shared counts do.
+
+    Each word's mean of arbitrary numbers of its topics depends on these proportions alone. One topic tells nothing.
+    """
+    counts = csr_array(topics).maximum(0.0)
+    totals, used = counts.sum(axis=0), np.bincount(counts.indices[counts.data > 0.0], minlength=counts.shape[1])
+    known = np.flatnonzero(used > 1)
+    means = (np.sqrt(np.arange(1.0, counts.shape[0] + 1.0)) @ counts)[known] / totals[known]
+    hidden = np.zeros(len(totals), dtype=np.bool_)
+    rounded, sizes = np.unique(np.round(means / EQUAL), return_counts=True)
+    if sizes.max(initial=0) >= SEVERAL:
+        hidden[known] = np.abs(means / EQUAL - rounded[sizes.argmax()]) <= 1.0
+    return hidden

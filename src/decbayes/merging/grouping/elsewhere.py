@@ -1,7 +1,8 @@
 """How much better more slots describe the topics of sites that did not shape them.
 
 More slots always describe their own components better, whatever these are. So sites are left out in turn, and each of
-their components is described as a mixture of the slots of all other sites, as a document would be.
+their components is described as a mixture of the slots of all other sites, as a document would be. Words whose counts a
+site shares out are left out of its description: equal counts everywhere always fit better in slots of their own.
 """
 
 import numpy as np
@@ -12,6 +13,7 @@ from decbayes.families.matrices import Array, Indices
 from decbayes.families.rows import SparseRows
 from decbayes.merging.base.components import Components, sites_of
 from decbayes.merging.base.problem import Problem
+from decbayes.merging.base.subjects import shared_out
 from decbayes.merging.grouping.joins import grown_labels
 from decbayes.merging.grouping.search import SlotSearch
 
@@ -19,6 +21,8 @@ from decbayes.merging.grouping.search import SlotSearch
 KEPT = 0.7
 # Groups of sites that are left out in turn, components of each that are described, and passes.
 FOLDS, DESCRIBED, PASSES = 5, 20, 10
+# Without a site that has more than this share of all counts, slots are hardly those of the merge.
+LEFT_OUT = 0.5
 # More slots describe other sites better from this gain on, in nats per observation. The search for the slots of MOST
 # components takes long.
 BETTER, MOST = 0.03, 1000
@@ -49,15 +53,21 @@ def searched(components: Components, count: int) -> Slots:
 def gain_elsewhere(rows: csr_array, site: Indices, prior: Array, few: Slots, many: Slots) -> float:
     """The gain from the second slots in nats per observation; `prior` are natural parameters of a Dirichlet, α − 1."""
     rows = rows.maximum(0.0)
-    gain = described = 0.0
+    counts, gain, described = rows.sum(axis=1), 0.0, 0.0
     for fold in range(FOLDS):
-        inside, others = some_of(np.flatnonzero(site % FOLDS == fold)), np.flatnonzero(site % FOLDS != fold)
-        counts = rows[inside].toarray()
-        used = np.flatnonzero(counts.any(axis=0))
-        for sign, (labels, count) in ((-1.0, few), (1.0, many)):
-            sums = slot_sums(rows[others], labels[others], count).toarray() + prior + 1.0
-            gain += sign * mixed_fit(counts[:, used], sums[:, used] / sums.sum(axis=1, keepdims=True)).sum()
-        described += counts.sum()
+        left_out = site % FOLDS == fold
+        if counts[left_out].sum() > LEFT_OUT * counts.sum():
+            continue
+        others = np.flatnonzero(~left_out)
+        both = [slot_sums(rows[others], labels[others], count).toarray() + prior + 1.0 for labels, count in (few, many)]
+        inside = some_of(np.flatnonzero(left_out))
+        for one in np.unique(site[inside]):
+            shown = ~shared_out(rows[np.flatnonzero(site == one)])
+            components = rows[inside[site[inside] == one]].toarray() * shown
+            used = components.any(axis=0)
+            before, after = (sums[:, used] / sums[:, shown].sum(axis=1, keepdims=True) for sums in both)
+            gain += (mixed_fit(components[:, used], after) - mixed_fit(components[:, used], before)).sum()
+            described += components.sum()
     return KEPT * gain / max(described, 1.0)
 
 

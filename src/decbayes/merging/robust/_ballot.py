@@ -15,8 +15,10 @@ from decbayes.merging.base.components import groups_of
 from decbayes.merging.base.problem import Number, OnMatch, Solver
 from decbayes.merging.base.products import weighted_rows
 from decbayes.merging.base.recentring import compared, recentred
+from decbayes.merging.base.subjects import CommonWords
 from decbayes.merging.grouping.grouping import Grouping
 from decbayes.merging.robust._disagreement import (
+    HARDLY,
     MISFIT,
     OUTSTANDING,
     beside,
@@ -304,6 +306,20 @@ class Outcome:
         """How much each component counts."""
         return self._counted([*map(uncapped, self.parts)], 1.0)
 
+    @property
+    def vouched(self) -> Sites:
+        """Large archives with the words of most others, whose topics describe those of the others best.
+
+        That nobody else has these topics says little: small sites hide most words.
+        """
+        vouched = np.zeros(len(self.sites), dtype=np.bool_)
+        for part, weights in zip(self.parts, self.weights, strict=True):
+            group, full = part.group, of_sites(part.group, weights) > 1.0 - HARDLY
+            large = full & (group.scale < 1.0)
+            if group.coupled is not None and group.counted and large.any():
+                vouched |= large & CommonWords.of(self.ballot.judged, group.coupled).like_most()
+        return vouched
+
     def _counted(self, scales: Sequence[Array], unconfirmed: float) -> list[Array]:
         """Scaled weights of components; left-out sites count only if some are unshared and others confirm the rest."""
         amounts = []
@@ -313,7 +329,8 @@ class Outcome:
             single = np.unique(site[unshared]).size == 1
             partly = np.where(np.isin(site, site[unshared]) & (part.group.scale[site] >= 1.0) & single, agreeing, 0.0)
             counted = np.where(np.isin(site, self.kept), part.weights, np.where(unshared, unconfirmed, partly))
-            amounts.append(np.round(scale * counted, DIGITS))
+            amount = np.round(scale * counted, DIGITS)
+            amounts.append(np.where(amount > 1.0 - HARDLY, 1.0, amount))
         return amounts
 
     @cached_property

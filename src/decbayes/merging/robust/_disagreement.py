@@ -31,6 +31,8 @@ CLEARLY, NATS = 0.25, 3.0
 FEW = 5.0
 # Probability that any honest component in a merge counts for less.
 MISTAKEN = 0.05
+# A site counts in full if less than this share of its evidence would not count, and nothing of it clearly disagrees.
+HARDLY = 0.005
 # If sites usually disagree by more than this part of the tolerance, the model does not fit. By chance it is 0.2 to 0.6.
 MISFIT = 0.7
 # Then a site stands out if it disagrees by this multiple of what is usual.
@@ -46,12 +48,24 @@ def with_allowances(part: SlotWeights) -> SlotWeights:
 
 
 def explained(part: SlotWeights) -> SlotWeights:
-    """After allowing for mixtures or joins of slots, components in parts and chance. Small components just count."""
+    """After allowing for mixtures or joins of slots, components in parts and chance.
+
+    Small components just count, and so does everything of sites that hardly disagree.
+    """
     if part.group.counted and len(part.group.rows) == 1:
         part = allowing_chance(allowing_parts(allowing_mixtures(part)))
     else:
         part = allowing_joins(allowing_chance(allowing_parts(part)))
-    return replace(part, weights=np.where(judged(part.group), part.weights, 1.0))
+    part = replace(part, weights=np.where(judged(part.group), part.weights, 1.0))
+    return replace(part, weights=np.where(hardly_disagreeing(part)[part.group.site], 1.0, part.weights))
+
+
+def hardly_disagreeing(part: SlotWeights) -> NDArray[np.bool_]:
+    """Sites with next to nothing that would not count, and no component that clearly disagrees."""
+    group = part.group
+    amounts = (1.0 - part.weights) * group.evidence, group.evidence, disagreeing(part)
+    lacking, total, clear = (np.bincount(group.site, amount, group.sites) for amount in amounts)
+    return np.asarray((lacking < HARDLY * total) & (clear == 0.0))
 
 
 def allowing_chance(part: SlotWeights) -> SlotWeights:

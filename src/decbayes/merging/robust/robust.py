@@ -29,6 +29,7 @@ from decbayes.merging.base.coupled import as_sequence
 from decbayes.merging.base.problem import Number, OnMatch, Solver
 from decbayes.merging.robust._ballot import FLAGGED, Ballot, Outcome
 from decbayes.merging.robust._copies import exact_copies, first_of, near_copies
+from decbayes.merging.robust._disagreement import HARDLY
 from decbayes.merging.robust._slots import tolerated_faults
 from decbayes.merging.robust.votes import AVERAGE, KNOWN
 from decbayes.posterior import Posterior
@@ -37,7 +38,7 @@ from decbayes.remarks import FIT_AGAIN, Later, Remark, listed, sites_first, warn
 # A site is flagged if no other site confirms more than this share of its evidence.
 ALONE = 0.5
 # A site counts in full from this share of its evidence on.
-IN_FULL = 0.995
+IN_FULL = 1.0 - HARDLY
 ASK = (
     "Ask how its data were collected (units, coding, period): it may be right, or have seen something else. "
     "Rounds (refine) count it again unless you leave its files out."
@@ -434,8 +435,12 @@ class Election:
 
     def standings(self) -> tuple[Standing, ...]:
         shares = dict(zip(self.outcome.sites, self.outcome.standings(), strict=True))
+        vouched = dict(zip(self.outcome.sites, self.outcome.vouched.tolist(), strict=True))
         known = {site: Standing(0.0, alike=self.alike[place], left_out=True) for place, site in enumerate(self.counted)}
-        known |= {self.counted[site]: Standing(*share, alike=self.alike[site]) for site, share in shares.items()}
+        known |= {
+            self.counted[site]: Standing(*share, alike=self.alike[site] or vouched[site])
+            for site, share in shares.items()
+        }
         known |= {one: Standing(0.0, copy_of=other) for one, other in self.repeated.items()}
         return tuple(known[site] for site in range(self.sites))
 

@@ -1,4 +1,4 @@
-"""Doubts about a fit of texts: too short texts, topics of a few odd documents, topics of words of all documents."""
+"""Doubts about a fit of texts: too short or repeated texts, topics of few documents or of words of all documents."""
 
 import re
 from collections.abc import Sequence
@@ -38,11 +38,39 @@ MOST_LISTED = 100
 COMMON, VARIES, PAIRS = 0.25, 0.5, 30.0
 BEGINNING, AMONG, ONE_IN = 3, 2, 5
 FUNCTION_WORDS = "function words"
+# Documents with the same counts of at least this many words are copies; shorter ones may be alike by chance.
+TELLING = 20
 
 
 def doubts(model: Any, posterior: Posterior, counts: Counts, device: "Device | None") -> tuple[Remark, ...]:
     doubted = *short_texts(model, posterior, counts), *few_documents(model, posterior, counts, device)
-    return (*doubted, *function_words(posterior, even_words(model.units(counts), counts)))
+    return (*doubted, *repeats(counts), *function_words(posterior, even_words(model.units(counts), counts)))
+
+
+def repeats(counts: Counts) -> tuple[Remark, ...]:
+    """A remark if documents repeat others: their words count too often, also by the rules on rare words.
+
+    Each word has an arbitrary number: documents with the same sums of these, modulo 2⁶⁴, are equal.
+    """
+    numbers = np.random.default_rng(0).integers(2**63, size=len(counts.words), dtype=np.uint64)
+    keys = list[NDArray[np.uint64]]()
+    for part in map(counts.part, counts.blocks()):
+        times = np.asarray(part.data, dtype=np.uint64)
+        ends, lengths = (np.append(np.uint64(0), np.cumsum(of)) for of in (times * numbers[part.columns], times))
+        sums, words = (np.diff(of[part.offsets]) for of in (ends, lengths))
+        keys.append(sums[words >= TELLING])
+    known = np.concatenate(keys) if keys else np.zeros(0)
+    number = len(known) - len(np.unique(known))
+    if number < LEAST:
+        return ()
+    what = f"At least {number:,} of {len(counts):,} documents have the same words as others."
+    return (Remark("repeated documents", what, LEAVE_OUT_REPEATS, "", "note"),)
+
+
+LEAVE_OUT_REPEATS = (
+    "Leave them out, unless each counts: their topics look too frequent and too certain, and rules on rare words and "
+    "small topics take each copy for another document."
+)
 
 
 def even_words(lengths: Array, counts: Counts) -> NDArray[np.int64]:
