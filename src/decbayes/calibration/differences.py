@@ -35,11 +35,12 @@ from decbayes.models.core.model import Model
 from decbayes.models.core.persons import Persons
 from decbayes.models.core.registry import model_for
 from decbayes.models.core.simulation import drawn_parameters
+from decbayes.models.regressions.messages.doubts import OTHER_NOISE
 from decbayes.models.regressions.messages.redrawn import RowsLike
 from decbayes.models.regressions.regression import Regression
 from decbayes.models.regressions.robust_errors import RobustErrors
 from decbayes.posterior import Posterior
-from decbayes.remarks import too_narrow
+from decbayes.remarks import incomparable, too_narrow
 from decbayes.structure import CoupledSet, Structure
 
 # Simulated worlds. If there are more sites than this, or more observations per site, only some are simulated: their
@@ -121,7 +122,7 @@ def against_simulated(alignment: Alignment, solver: Solver | None, worlds: int |
         raise NotCalibrated(
             "posteriors of a round depend on each other and differ less. Compare those that sites fitted alone."
         )
-    if why := too_narrow(alignment.posteriors):
+    if why := incomparable(alignment.posteriors):
         raise NotCalibrated(f"{why}, which makes sites seem to differ.")
     setting = small_enough(alignment, solver)
     if worlds is None and setting.work > QUICK:
@@ -378,6 +379,8 @@ def redrawn_spreads(redrawing: Redrawing, world: int) -> tuple[Spread, Spread]:
 def with_halves(model: Model, posterior: Posterior, data: Any, *, persons: Any = None) -> Posterior:
     """The posterior of these data, which also says how far random halves of them are apart.
 
+    A regression also gets a remark if an error is clearly larger than the model says.
+
     `heterogeneity` then knows how far apart random parts of the sites' data are, even if the model does not hold: tails
     are heavy, columns correlated, or the noise depends on a column. Values and digests stay as they are. Unchanged if
     there are too few rows, or if sites of this model are not compared.
@@ -401,12 +404,9 @@ def with_halves(model: Model, posterior: Posterior, data: Any, *, persons: Any =
     if people.total(model.count(data)) < 2 * FEWEST:
         return posterior
     try:
-        values = (
-            of_rows(model, posterior, data, people)
-            if isinstance(model, Regression)
-            else of_fits(model.for_posterior(posterior), posterior, data, people)
-        )
-        return replace(posterior, halves=values)
+        if isinstance(model, Regression):
+            return of_rows(model, posterior, data, people)
+        return replace(posterior, halves=of_fits(model.for_posterior(posterior), posterior, data, people))
     except (DecbayesError, np.linalg.LinAlgError, ArithmeticError):
         return posterior
 
@@ -442,8 +442,10 @@ def of_fits(model: Model, posterior: Posterior, data: Any, persons: Persons) -> 
     return tuple(values)
 
 
-def of_rows(model: Regression, posterior: Posterior, data: Any, persons: Persons) -> tuple[float, ...]:
-    """The same for coefficients, from the scores of all rows."""
+def of_rows(model: Regression, posterior: Posterior, data: Any, persons: Persons) -> Posterior:
+    """The same for coefficients, from the scores of all rows, with a remark if intervals are too narrow."""
     if model.varying or model.weights or model.hides_outcome(data):
-        return ()
-    return RobustErrors(model, posterior).halves(data, persons)
+        return posterior
+    values, larger = RobustErrors(model, posterior).halves(data, persons)
+    narrow = (OTHER_NOISE,) if larger and not too_narrow([posterior]) else ()
+    return replace(posterior, halves=values, remarks=(*posterior.remarks, *narrow))

@@ -18,12 +18,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import ndtri, stdtrit
+from numpy.typing import NDArray
+from scipy.special import gammaincc, ndtri, stdtrit
 
 from decbayes.errors import NotCalibrated
 from decbayes.families import Array
 from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.points import check_structure, spans
+from decbayes.models.regressions.messages.doubts import CLEARLY_MORE, SURE
 from decbayes.models.regressions.varying.climb import FACTOR
 from decbayes.models.regressions.varying.site_deviations import SiteDeviations
 from decbayes.posterior import Posterior
@@ -37,6 +39,7 @@ RANK = 1e-9
 LEAST_LEFT = 0.05
 # The upper end of a 90 % interval, where the widened deviations match Student's t.
 UPPER = 0.95
+TINY = float(np.finfo(float).tiny)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,29 +86,38 @@ class RobustErrors:
                 np.add.reduceat(squares, starts),
             )
 
-    def halves(self, data: Any, clusters: Persons = EACH) -> tuple[float, ...]:
+    def halves(self, data: Any, clusters: Persons = EACH) -> tuple[tuple[float, ...], bool]:
         """How far random halves of the rows are apart, relative to what the model expects, without refits.
 
             W = P⁻¹ Σ_c ũ_c ũ_cᵀ,    ũ_c = (I − P_c V)^(−½) u_c,    P = Σ_c P_c
 
         Over all halvings, scores differ by W on average. Those of a fit are too small by its pull (HC2). The numbers
         are tr W / D, how unequal directions are, D tr W² / (tr W)², and, for each coefficient, W with the others fixed.
+
+        Also whether the error of a coefficient is clearly larger than the model says. Under it, a = (V ũ_c)² has the
+        mean b = diag V P_c V and the variance v b², and Σ a is compared with a gamma distribution of these moments.
         """
-        side, root = len(self._covariance), np.linalg.cholesky(self._covariance)
-        middle, total = np.zeros((side, side)), np.zeros((side, side))
+        shared, root, side = self._covariance, np.linalg.cholesky(self._covariance), len(self._covariance)
+        middle, total, (found, expected, squares) = np.zeros((side, side)), np.zeros((side, side)), np.zeros((3, side))
+        varied, count, sizes = 0.0, 0, np.diag(shared)[:, None]
         for scores, information in self.clusters(data, clusters):
             values, axes = np.linalg.eigh(root.T @ information @ root)
             along = np.einsum("cij,ci->cj", axes, scores @ root) / np.sqrt(np.maximum(1.0 - values, LEAST_LEFT))
-            unpulled = np.linalg.solve(root.T, np.einsum("cij,cj->ic", axes, along))
+            scaled = np.einsum("cij,cj->ic", axes, along)
+            unpulled = np.linalg.solve(root.T, scaled)
             middle += unpulled @ unpulled.T
             total += information.sum(axis=0)
-        ratio, (known, alone) = (
-            np.linalg.pinv(total, rcond=RANK, hermitian=True) @ middle,
-            map(np.diag, (total, middle)),
-        )
+            a, b = (root @ scaled) ** 2 / sizes, np.einsum("cij,ji->ic", shared @ information, shared) / sizes
+            found, expected, squares = found + a.sum(axis=1), expected + b.sum(axis=1), squares + (b**2).sum(axis=1)
+            varied += float((((a - b) ** 2).sum(axis=0) / np.maximum((b**2).sum(axis=0), TINY)).sum())
+            count += len(scores)
+        ratio = np.linalg.pinv(total, rcond=RANK, hermitian=True) @ middle
         trace, rank = np.trace(ratio), np.linalg.matrix_rank(total, tol=RANK * np.abs(total).max())
+        known, alone = np.diag(total), np.diag(middle)
         each = np.divide(alone, known, out=np.zeros(side), where=known > 0.0)
-        return tuple(map(float, [trace / rank, rank * np.sum(ratio * ratio.T) / trace**2, *each]))
+        larger = clearly_larger(found, expected, varied / count * squares)
+        numbers = trace / rank, rank * np.sum(ratio * ratio.T) / trace**2, *each
+        return tuple(map(float, numbers)), bool(larger.any())
 
     def sums(self, data: Any, clusters: Persons = EACH) -> tuple[Array, Array, int]:
         """What a site sends: Σ ũ ũᵀ, Σ a² as one row, and the number of clusters."""
@@ -131,8 +143,15 @@ class RobustErrors:
                 f"{clusters} clusters are too few for {len(covariance)} coefficients with robust errors."
             )
         before = np.diag(covariance @ self._prior @ covariance)
-        freedom = (np.diag(covariance) - before) ** 2 / np.maximum(squares[0], np.finfo(float).tiny)
+        freedom = (np.diag(covariance) - before) ** 2 / np.maximum(squares[0], TINY)
         wider = stdtrit(freedom.clip(1.0, clusters), UPPER) / ndtri(UPPER)
         deviation = np.sqrt(wider**2 * np.diag(covariance @ middle @ covariance) + before)
         first, *others = family.quantities(family.deviation(natural)).items()
         return {FACTOR: {first[0]: deviation[None, :], **dict(others)}}
+
+
+def clearly_larger(found: Array, expected: Array, variance: Array) -> NDArray[np.bool_]:
+    """Which of some sums of squares are larger than expected, by more than chance explains for any of them."""
+    mean = np.maximum(expected, TINY)
+    unit = np.maximum(variance, TINY) / mean
+    return np.asarray((found > CLEARLY_MORE * mean) & (gammaincc(mean / unit, found / unit) < SURE / len(mean)))
