@@ -102,7 +102,8 @@ def test_intervals_that_are_too_narrow_are_not_called_exact_and_sites_are_still_
     view = view_of(LINEAR.structure)
     why = "the noise is not what the model assumes"
     assert view.uncertainty(alignment.merged(), fits) == f"exact if the model held, but {why}"
-    assert view.undecided(alignment) == "" and view.differences(alignment)
+    assert view.undecided(alignment) == ""
+    assert view.differences(alignment)
     db.report(alignment, tmp_path / "report.html")
     assert f"I² and τ² are left out: {why}" in (tmp_path / "report.html").read_text()
 

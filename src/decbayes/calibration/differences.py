@@ -40,7 +40,7 @@ from decbayes.models.regressions.messages.redrawn import RowsLike
 from decbayes.models.regressions.regression import Regression
 from decbayes.models.regressions.robust_errors import RobustErrors
 from decbayes.posterior import Posterior
-from decbayes.remarks import incomparable, too_narrow
+from decbayes.remarks import too_narrow
 from decbayes.structure import CoupledSet, Structure
 
 # Simulated worlds. If there are more sites than this, or more observations per site, only some are simulated: their
@@ -122,7 +122,7 @@ def against_simulated(alignment: Alignment, solver: Solver | None, worlds: int |
         raise NotCalibrated(
             "posteriors of a round depend on each other and differ less. Compare those that sites fitted alone."
         )
-    if why := incomparable(alignment.posteriors):
+    if why := too_narrow(alignment.posteriors):
         raise NotCalibrated(f"{why}, which makes sites seem to differ.")
     setting = small_enough(alignment, solver)
     if worlds is None and setting.work > QUICK:
@@ -379,11 +379,10 @@ def redrawn_spreads(redrawing: Redrawing, world: int) -> tuple[Spread, Spread]:
 def with_halves(model: Model, posterior: Posterior, data: Any, *, persons: Any = None) -> Posterior:
     """The posterior of these data, which also says how far random halves of them are apart.
 
-    A regression also gets a remark if an error is clearly larger than the model says.
-
     `heterogeneity` then knows how far apart random parts of the sites' data are, even if the model does not hold: tails
     are heavy, columns correlated, or the noise depends on a column. Values and digests stay as they are. Unchanged if
-    there are too few rows, or if sites of this model are not compared.
+    there are too few rows, or if sites of this model are not compared. A regression also gets a remark if an error is
+    clearly larger than the model says.
 
     Args:
         model: the fitted model.

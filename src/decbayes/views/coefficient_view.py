@@ -12,7 +12,6 @@ from decbayes.columns import OTHER
 from decbayes.families import dense
 from decbayes.merging import Alignment
 from decbayes.merging.reading import NOTABLE, Heterogeneity
-from decbayes.models.regressions.messages.other_units import other_units
 from decbayes.models.regressions.varying.climb import FACTOR
 from decbayes.models.regressions.varying.variation import BETWEEN, WITHIN
 from decbayes.posterior import EXACT, Posterior
@@ -106,7 +105,7 @@ class CoefficientView(View):
         return heterogeneity_of(alignment).site if known else None
 
     def other_units(self, alignment: Alignment) -> Sequence[tuple[int, str, float]]:
-        return other_units(self.model, alignment.sent or alignment.posteriors)
+        return self.model.other_units(alignment.sent or alignment.posteriors)
 
     def uncertainty(self, posterior: Posterior, sites: Sequence[Posterior] = ()) -> str:
         return posterior.uncertainty if has_robust_errors(posterior) else super().uncertainty(posterior, sites)
