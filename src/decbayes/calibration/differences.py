@@ -39,7 +39,7 @@ from decbayes.models.regressions.messages.doubts import OTHER_NOISE
 from decbayes.models.regressions.messages.redrawn import RowsLike
 from decbayes.models.regressions.regression import Regression
 from decbayes.models.regressions.robust_errors import RobustErrors
-from decbayes.posterior import Posterior
+from decbayes.posterior import EXACT, Posterior
 from decbayes.remarks import too_narrow
 from decbayes.structure import CoupledSet, Structure
 
@@ -381,8 +381,8 @@ def with_halves(model: Model, posterior: Posterior, data: Any, *, persons: Any =
 
     `heterogeneity` then knows how far apart random parts of the sites' data are, even if the model does not hold: tails
     are heavy, columns correlated, or the noise depends on a column. Values and digests stay as they are. Unchanged if
-    there are too few rows, or if sites of this model are not compared. A regression also gets a remark if an error is
-    clearly larger than the model says.
+    there are too few rows, or if sites of this model are not compared. A linear regression also gets a remark if an
+    error is clearly larger than the model says.
 
     Args:
         model: the fitted model.
@@ -446,5 +446,6 @@ def of_rows(model: Regression, posterior: Posterior, data: Any, persons: Persons
     if model.varying or model.weights or model.hides_outcome(data):
         return posterior
     values, larger = RobustErrors(model, posterior).halves(data, persons)
-    narrow = (OTHER_NOISE,) if larger and not too_narrow([posterior]) else ()
+    # The noise of other outcomes follows from their mean.
+    narrow = (OTHER_NOISE,) if larger and posterior.uncertainty == EXACT and not too_narrow([posterior]) else ()
     return replace(posterior, halves=values, remarks=(*posterior.remarks, *narrow))

@@ -105,7 +105,8 @@ class CoefficientView(View):
         return heterogeneity_of(alignment).site if known else None
 
     def other_units(self, alignment: Alignment) -> Sequence[tuple[int, str, float]]:
-        return self.model.other_units(alignment.sent or alignment.posteriors)
+        named: Sequence[tuple[int, str, float]] = self.model.other_units(alignment.sent or alignment.posteriors)
+        return named
 
     def uncertainty(self, posterior: Posterior, sites: Sequence[Posterior] = ()) -> str:
         return posterior.uncertainty if has_robust_errors(posterior) else super().uncertainty(posterior, sites)

@@ -161,7 +161,8 @@ def best_start(start: SlotWeights, places: Indices) -> SlotWeights:
     votes = tried.group.votes * agreement(tried.lost, tried.tolerance, tried.group.parameters)
     votes = votes.reshape(-1, len(everybody))
     # A start with which at least half of the sites disagree is taken only if that is true of all starts.
-    for_few = 2 * by_slot(start, tried.weights.reshape(votes.shape) < 0.5) >= by_slot(start, np.ones(votes.shape))
+    disagreeing = np.where(tried.weights.reshape(votes.shape) < 0.5, 1.0, 0.0)
+    for_few = by_slot(start, disagreeing) >= by_slot(start, np.full(votes.shape, 0.5))
     lost = np.where(for_few & ~for_few.all(axis=0), np.inf, 0.0)
     first = (by_slot(start, votes) - lost).argmax(axis=0)
     ahead = votes - votes[first[start.labels], everybody]
