@@ -100,6 +100,16 @@ def test_a_clinic_for_children_has_no_other_units(kind, rng):
     assert named(kind, sites, rng)[0] == []
 
 
+@pytest.mark.parametrize("kind", OUTCOMES)
+def test_ages_of_small_children_are_in_no_other_unit(kind):
+    """Their centre is a seventh of the others', as of kPa among mmHg, but they differ by more than a seventh."""
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        sites = [patients(rng, 200) for _ in range(5)]
+        small = {**sites[-1], "age": rng.normal(9.0, 4.0, 200).clip(0.0, 17.0)}
+        assert named(kind, [*sites[:-1], small], rng)[0] == []
+
+
 def test_a_slope_that_is_that_of_others_speaks_against_another_unit(rng):
     """One site has animals about 2.2 times as heavy. If its numbers were in pounds, its slope would be smaller."""
     model = db.LinearRegression("y", columns={"weight": db.columns.Gaussian(80.0, 10.0), "y": "real"})

@@ -11,7 +11,9 @@ import numpy as np
 
 from decbayes.columns.comparing import BEYOND, FURTHER, USUAL, among
 from decbayes.families import dense
+from decbayes.models.regressions.messages.one_broadcast import Quadratic
 from decbayes.models.regressions.messages.redrawn import moments_of
+from decbayes.models.regressions.outcome import Generalized
 from decbayes.models.regressions.varying.climb import FACTOR
 from decbayes.posterior import Posterior
 
@@ -48,10 +50,14 @@ def other_units(model: "Regression", posteriors: Sequence[Posterior]) -> list[tu
 def columns_behind(model: "Regression", posterior: Posterior) -> "dict[str, Values]":
     """The values of each numeric column in the rows behind a message."""
     family, levels = posterior.structure.families[FACTOR], sorted(model.baseline_places)
-    quadratic = family.quadratic(dense(posterior.contribution[FACTOR]), posterior.natural[FACTOR])
+    contribution = dense(posterior.contribution[FACTOR])
+    quadratic = family.quadratic(contribution, posterior.natural[FACTOR])
     if quadratic is None or not levels:
         return {}
     shift, precision = (part[0] for part in quadratic)
+    if isinstance(model.outcome, Generalized):
+        # Without the directions that `quadratic` drops, rows far from the agreed centre would seem to be all alike.
+        shift, precision = Quadratic.of(contribution)
     centres, spread = moments_of(precision, levels)
     covariance = np.linalg.inv(precision + np.eye(len(shift)) / WIDE)
     parts = centres, np.sqrt(np.maximum(np.diag(spread), 0.0)), covariance @ shift, np.diag(covariance)
