@@ -60,11 +60,14 @@ ROUND = "One broadcast is rough here: take one round first (decbayes refine, db.
 ONE_BROADCAST, NOT_COMPARED = "one broadcast", "not compared"
 REPEATED = "repeated persons"
 """The kind of remark that says that persons have several rows, sequences or documents."""
+UNEVEN = "other noise"
+"""The kind of remark that says that the noise is not what the model assumes."""
 # Where one of these is said, deviations are those of another model; robust errors are not.
 TOO_NARROW: Mapping[str, str] = {
     "overdispersion": "counts vary more than the model allows",
     REPEATED: "rows of one person depend on each other",
     "survey weights": "weights are no frequencies",
+    UNEVEN: "the noise is not what the model assumes",
 }
 
 
@@ -198,9 +201,15 @@ def warnings_in(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
 
 
 def too_narrow(sites: Iterable[Remarked]) -> str:
-    """Why a site's intervals are too narrow, if they are: comparisons of sites then mean nothing."""
+    """Why a site's intervals are too narrow, if they are."""
     kinds = {remark.kind for site in sites for remark in site.remarks}
     return next((why for kind, why in TOO_NARROW.items() if kind in kinds), "")
+
+
+def incomparable(sites: Iterable[Remarked]) -> str:
+    """Why comparisons of sites mean nothing, if intervals are too narrow and halves of rows do not make up for it."""
+    why = too_narrow(sites)
+    return "" if why == TOO_NARROW[UNEVEN] else why
 
 
 def lines(remarks: Sequence[Remark], most: int | None = MOST_SHOWN, rest: str = "") -> list[str]:

@@ -13,6 +13,7 @@ from decbayes.calibration import differences
 from decbayes.errors import DecbayesError, InvalidPosterior
 from decbayes.merging.reading import Chance, widened
 from decbayes.posterior import unchecked
+from decbayes.views import view_of
 
 LINEAR = db.LinearRegression("y", columns={"x": "real", "z": "real", "y": "real"})
 CLUSTERS = db.GaussianMixture(2, 2, covariance="diagonal")
@@ -80,6 +81,42 @@ def test_counts_that_vary_more_than_the_model_allows_have_halves_that_do(rng):
     said = db.checking.with_halves(model, model.fit_site(rows).posterior, rows)
     assert [remark.kind for remark in said.remarks] == ["overdispersion"]
     assert min(said.halves[0], *said.halves[2:]) > 2.0
+
+
+def noisier_far_from_zero(rng, rows):
+    x, z = rng.normal(size=(2, rows))
+    return np.column_stack([x, z, 0.5 * x + np.abs(x) * rng.normal(size=rows)])
+
+
+def test_intervals_that_are_too_narrow_are_not_called_exact_and_sites_are_still_compared(tmp_path):
+    """The slope of x varies √3 times as much as the model says, which its intervals show."""
+    rng, missed = np.random.default_rng(6), []
+    for _ in range(60):
+        rows = noisier_far_from_zero(rng, 200)
+        slope = LINEAR.coefficients(LINEAR.fit(rows).posterior)[1]
+        missed.append(not slope["low"] < 0.5 < slope["high"])
+    assert np.mean(missed) > 0.2  # 10 % if they were right
+    shards = [noisier_far_from_zero(rng, 200) for _ in range(5)]
+    fits = stated(LINEAR, shards, [LINEAR.fit(shard).posterior for shard in shards])
+    assert [[remark.kind for remark in fit.remarks] for fit in fits] == [["other noise"]] * 5
+    alignment = db.align(fits)
+    view = view_of(LINEAR.structure)
+    why = "the noise is not what the model assumes"
+    assert view.uncertainty(alignment.merged(), fits) == f"exact if the model held, but {why}"
+    assert view.undecided(alignment) == ""
+    assert view.differences(alignment)
+    db.report(alignment, tmp_path / "report.html")
+    assert f"I² and τ² are left out: {why}" in (tmp_path / "report.html").read_text()
+
+
+@pytest.mark.parametrize("noise", ["normal", "skewed"])
+def test_noise_that_is_the_same_everywhere_is_not_remarked_on(noise):
+    rng, said = np.random.default_rng(7), 0
+    for _ in range(100):
+        x, z, e = rng.normal(size=(3, 200))
+        rows = np.column_stack([x, z, x + (e if noise == "normal" else np.exp(e))])
+        said += bool(db.checking.with_halves(LINEAR, LINEAR.fit(rows).posterior, rows).remarks)
+    assert said <= 1
 
 
 def test_clusters_that_are_none_are_further_apart():

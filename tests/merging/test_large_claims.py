@@ -39,6 +39,19 @@ def weighed(sites, weights=None):
     return slot_weights(group, [0] * len(sites), [1.0] * len(sites) if weights is None else weights, 1)
 
 
+def test_two_of_three_sites_that_agree_are_not_left_out_for_the_third():
+    """The large site has half a vote, and the other one less if it differs from that by a little more than usual."""
+    model, out = db.LinearRegression("y", columns=dict.fromkeys(["a", "b", "y"], "real")), []
+    for seed in range(30):
+        rng, sites = np.random.default_rng(seed), []
+        for size, sign in ((2000, 1.0), (300, 1.0), (100, -1.0)):
+            columns = rng.normal(size=(size, 2))
+            y = 5.0 + columns @ [1.0, -1.0] + rng.normal(size=size)
+            sites.append(model.fit(np.column_stack([columns, sign * y])).posterior)
+        out.append([site.is_out for site in robust_merge(sites).sites])
+    assert out == [[False, False, True]] * 30
+
+
 def test_three_of_ten_that_inflate_their_evidence_hardly_move_the_merge():
     """Each is two of its own deviations off, which is within the tolerance of most. Judged one by one, they would move
     the merge by more than a deviation in 20 of these 40 worlds, by 1.2 on average."""

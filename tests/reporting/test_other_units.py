@@ -67,6 +67,27 @@ def test_a_merge_names_the_site_and_advises_to_compare_units_before_letting_term
 
 
 @pytest.mark.parametrize("kind", OUTCOMES)
+def test_a_robust_merge_leaves_the_site_out_although_no_slope_contradicts_it(kind):
+    """In grams its slope is near 0 and seems to be known far better, which each of the others tolerates."""
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        sites = [patients(rng, 100) for _ in range(5)]
+        _, alignment = named(kind, sites, rng, lambda last: {**last, "weight": 1000.0 * last["weight"]})
+        sent = [*(alignment.sent or alignment.posteriors)]
+        robust = db.merging.robust_merge(sent)
+        assert robust.reasons()[4] == "seems to have weight in another unit and is left out"
+        assert 4 not in robust.merged
+        assert robust.posterior == db.merging.robust_merge(sent[:4]).posterior
+
+
+def test_with_three_sites_a_column_in_another_unit_does_not_decide_who_is_left_out(rng):
+    sites = [patients(rng, 100) for _ in range(3)]
+    _, alignment = named(db.LogisticRegression, sites, rng, lambda last: {**last, "weight": 1000.0 * last["weight"]})
+    reasons = db.merging.robust_merge(alignment.sent or alignment.posteriors).reasons()
+    assert "another unit" not in "".join(reasons.values())
+
+
+@pytest.mark.parametrize("kind", OUTCOMES)
 def test_a_small_site_without_most_categories_has_no_other_units(kind, rng):
     """It knows as little about absent categories as the prior does, and more about all else."""
     sites = [*(patients(rng, 150) for _ in range(6)), patients(rng, 25, wards=2)]
@@ -77,6 +98,16 @@ def test_a_small_site_without_most_categories_has_no_other_units(kind, rng):
 def test_a_clinic_for_children_has_no_other_units(kind, rng):
     sites = [*(patients(rng, 80) for _ in range(5)), patients(rng, 80, children=True)]
     assert named(kind, sites, rng)[0] == []
+
+
+@pytest.mark.parametrize("kind", OUTCOMES)
+def test_ages_of_small_children_are_in_no_other_unit(kind):
+    """Their centre is a seventh of the others', as of kPa among mmHg, but they differ by more than a seventh."""
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        sites = [patients(rng, 200) for _ in range(5)]
+        small = {**sites[-1], "age": rng.normal(9.0, 4.0, 200).clip(0.0, 17.0)}
+        assert named(kind, [*sites[:-1], small], rng)[0] == []
 
 
 def test_a_slope_that_is_that_of_others_speaks_against_another_unit(rng):

@@ -9,8 +9,10 @@ from decbayes.base.arguments import check_kind
 from decbayes.errors import DecbayesError
 from decbayes.models.core.model import Model
 from decbayes.models.core.persons import Persons
+from decbayes.models.regressions.messages.doubts import OTHER_NOISE
 from decbayes.models.regressions.regression import Regression
-from decbayes.posterior import Posterior
+from decbayes.posterior import EXACT, Posterior
+from decbayes.remarks import too_narrow
 
 # The fewest persons in a half of a site's rows.
 FEWEST = 10
@@ -21,7 +23,8 @@ def with_halves(model: Model, posterior: Posterior, data: Any, *, persons: Any =
 
     `heterogeneity` then knows how far apart random parts of the sites' data are, even if the model does not hold: tails
     are heavy, columns correlated, or the noise depends on a column. Values and digests stay as they are. Unchanged if
-    there are too few rows, or if sites of this model are not compared.
+    there are too few rows, or if sites of this model are not compared. A linear regression also gets a remark if an
+    error is clearly larger than the model says.
 
     Args:
         posterior: what it has learned from the data, alone.
@@ -41,7 +44,7 @@ def with_halves(model: Model, posterior: Posterior, data: Any, *, persons: Any =
         return posterior
     try:
         if isinstance(model, Regression):
-            return replace(posterior, halves=of_rows(model, posterior, data, people))
+            return of_rows(model, posterior, data, people)
         from decbayes.calibration.differences import halves_of_fits  # regressions need not load it
 
         return replace(posterior, halves=halves_of_fits(model.for_posterior(posterior), posterior, data, people))
@@ -49,8 +52,11 @@ def with_halves(model: Model, posterior: Posterior, data: Any, *, persons: Any =
         return posterior
 
 
-def of_rows(model: Regression, posterior: Posterior, data: Any, persons: Persons) -> tuple[float, ...]:
-    """Those of coefficients, from the scores of all rows."""
+def of_rows(model: Regression, posterior: Posterior, data: Any, persons: Persons) -> Posterior:
+    """Those of coefficients, from the scores of all rows, with a remark if intervals are too narrow."""
     if model.varying or model.weights or model.hides_outcome(data):
-        return ()
-    return model.robust_errors(posterior).halves(data, persons)
+        return posterior
+    values, larger = model.robust_errors(posterior).halves(data, persons)
+    # The noise of other outcomes follows from their mean.
+    narrow = (OTHER_NOISE,) if larger and posterior.uncertainty == EXACT and not too_narrow([posterior]) else ()
+    return replace(posterior, halves=values, remarks=(*posterior.remarks, *narrow))

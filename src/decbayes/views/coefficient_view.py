@@ -12,11 +12,10 @@ from decbayes.columns import OTHER
 from decbayes.families import dense
 from decbayes.merging import Alignment
 from decbayes.merging.reading import NOTABLE, Heterogeneity
-from decbayes.models.regressions.messages.other_units import other_units
 from decbayes.models.regressions.varying.climb import FACTOR
 from decbayes.models.regressions.varying.variation import BETWEEN, WITHIN
 from decbayes.posterior import EXACT, Posterior
-from decbayes.remarks import NAMED_FIRST, NOT_COMPARED, ONE_BROADCAST, UNITS, Remark, listed, too_narrow
+from decbayes.remarks import NAMED_FIRST, NOT_COMPARED, ONE_BROADCAST, UNITS, Remark, incomparable, listed
 from decbayes.structure import CoupledSet
 from decbayes.views.values import Curve, Difference, Estimate, Row, value_text
 from decbayes.views.view import LEVEL, TOP, View
@@ -94,7 +93,7 @@ class CoefficientView(View):
         return [Estimate(*bounds(row)) for row in terms]
 
     def differences(self, alignment: Alignment) -> Sequence[Difference]:
-        compared = len(alignment.posteriors) > 1 and not too_narrow(alignment.posteriors)
+        compared = len(alignment.posteriors) > 1 and not incomparable(alignment.posteriors)
         return self._differences(heterogeneity_of(alignment)) if compared else ()
 
     @property
@@ -102,17 +101,18 @@ class CoefficientView(View):
         return {self.model.table.design.labels[place] for place in self.model.table.places}
 
     def decisive(self, alignment: Alignment) -> int | None:
-        known = len(alignment.posteriors) > 1 and not (self.may_differ or too_narrow(alignment.posteriors))
+        known = len(alignment.posteriors) > 1 and not (self.may_differ or incomparable(alignment.posteriors))
         return heterogeneity_of(alignment).site if known else None
 
     def other_units(self, alignment: Alignment) -> Sequence[tuple[int, str, float]]:
-        return other_units(self.model, alignment.sent or alignment.posteriors)
+        named: Sequence[tuple[int, str, float]] = self.model.other_units(alignment.sent or alignment.posteriors)
+        return named
 
     def uncertainty(self, posterior: Posterior, sites: Sequence[Posterior] = ()) -> str:
         return posterior.uncertainty if has_robust_errors(posterior) else super().uncertainty(posterior, sites)
 
     def undecided(self, alignment: Alignment) -> str:
-        if why := too_narrow(alignment.posteriors):
+        if why := incomparable(alignment.posteriors):
             return f"{why}, which makes sites seem to differ."
         return heterogeneity_of(alignment).reason if len(alignment.posteriors) > 1 else ""
 
@@ -165,7 +165,7 @@ class CoefficientView(View):
 
     def _not_compared(self, alignment: Alignment) -> Iterator[Remark]:
         """Why nothing is said about differences between sites, unless terms may differ or a remark says so already."""
-        if self.model.varying or too_narrow(alignment.posteriors) or not (why := self.undecided(alignment)):
+        if self.model.varying or incomparable(alignment.posteriors) or not (why := self.undecided(alignment)):
             return
         later = not (alignment.refined or self.model.weights or alignment.posteriors[0].uncertainty == EXACT)
         yield Remark(

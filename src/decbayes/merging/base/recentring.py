@@ -28,6 +28,16 @@ def compared(posteriors: Sequence[Posterior]) -> Sequence[Posterior]:
     return at_usual_spread(at_equal_noise(by_model(posteriors, "compared")), posteriors)
 
 
+def in_other_units(posteriors: Sequence[Posterior]) -> dict[int, str]:
+    """A column of each site that seems to have one in another unit than the others."""
+    try:
+        model = import_module("decbayes.models.core.registry").model_for(posteriors[0].structure)
+        with np.errstate(all="ignore"):
+            return {site: column for site, column, _ in model.other_units(posteriors)}
+    except (StructureMismatch, np.linalg.LinAlgError, ArithmeticError):
+        return {}
+
+
 def by_model(posteriors: Sequence[Posterior], method: str) -> Sequence[Posterior]:
     """What a method of the model makes of all posteriors, with the same bits in any order.
 

@@ -159,9 +159,13 @@ def best_start(start: SlotWeights, places: Indices) -> SlotWeights:
     tried = side_by_side(start, tried.against_core().core.reshape(-1, len(everybody)) > 0.0).stabilised()
     votes = tried.group.votes * agreement(tried.lost, tried.tolerance, tried.group.parameters)
     votes = votes.reshape(-1, len(everybody))
-    first = by_slot(start, votes).argmax(axis=0)
+    # A start with which at least half of the sites disagree is taken only if that is true of all starts.
+    disagreeing = np.where(tried.weights.reshape(votes.shape) < 0.5, 1.0, 0.0)
+    for_few = by_slot(start, disagreeing) >= by_slot(start, np.full(votes.shape, 0.5))
+    lost = np.where(for_few & ~for_few.all(axis=0), np.inf, 0.0)
+    first = (by_slot(start, votes) - lost).argmax(axis=0)
     ahead = votes - votes[first[start.labels], everybody]
-    best = by_slot(start, trust(tried, first, start) * ahead).argmax(axis=0)[start.labels]
+    best = (by_slot(start, trust(tried, first, start) * ahead) - lost).argmax(axis=0)[start.labels]
     return SlotWeights(
         group, slots, start.labels, *(part.reshape(len(votes), -1)[best, everybody] for part in tried.verdict)
     )

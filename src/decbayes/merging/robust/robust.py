@@ -16,17 +16,20 @@ This names and leaves out sites that clearly disagree as long as more honest sit
 contradict it.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 
+from decbayes.errors import printable
 from decbayes.families import Array
 from decbayes.merging.alignment import Alignment, Counted, quick_remarks, remarks_in_time
 from decbayes.merging.base.canonical import canonical_order
 from decbayes.merging.base.components import LEAST_EVIDENCE, evidence_by_site
 from decbayes.merging.base.coupled import as_sequence
 from decbayes.merging.base.problem import Number, OnMatch, Solver
+from decbayes.merging.base.recentring import in_other_units
 from decbayes.merging.robust._ballot import FLAGGED, Ballot, Outcome
 from decbayes.merging.robust._copies import exact_copies, first_of, near_copies
 from decbayes.merging.robust._disagreement import HARDLY
@@ -100,6 +103,7 @@ class Standing:
             divided the same data in another way.
         copy_of: the site that it repeats, or None.
         left_out: whether it was left out because it shares nothing with the other sites.
+        in_other_unit: a column that it seems to have in another unit, for which it was left out.
 
     >>> standing = db.merging.Standing(counts=0.0, against=0.6)
     >>> standing.flagged, standing.reason()
@@ -114,6 +118,7 @@ class Standing:
     alike: bool = False
     copy_of: int | None = None
     left_out: bool = False
+    in_other_unit: str = ""
 
     @property
     def flagged(self) -> bool:
@@ -128,7 +133,7 @@ class Standing:
     @property
     def disagrees(self) -> bool:
         """Whether much of its evidence disagrees with what more sites say, or is unknown to them."""
-        return self.left_out or self.against > FLAGGED
+        return self.left_out or self.against > FLAGGED or bool(self.in_other_unit)
 
     @property
     def only_alone(self) -> bool:
@@ -149,6 +154,8 @@ class Standing:
         """Why the site counts for less or should be checked, in a few words; empty if neither."""
         if self.copy_of is not None:
             return f"repeats {names[self.copy_of] if names else f'site {self.copy_of}'} and is not counted again"
+        if self.in_other_unit:
+            return f"seems to have {printable(self.in_other_unit)} in another unit and is left out"
         another_way = f"finds other components in {self.apart:.0%} of data that as a whole are like the others'"
         if self.alike and self.is_out:
             return f"{another_way}, and is left out"
@@ -366,8 +373,10 @@ def robust_merge(
     >>> abs(merged.posterior.mean("mean").item()) < 0.1 < db.merge(sites).mean("mean").item()
     True
     """
-    rule, slots = robust or Robust(), "largest" if components is None else components
-    return elect(as_sequence(posteriors), rule.cap, components is None, slots, solver, progress).merge()
+    rule, slots, given = robust or Robust(), "largest" if components is None else components, as_sequence(posteriors)
+    odd = in_other_units(given)
+    aside = odd if len(odd) <= len(given) - FEWEST and 2 * len(odd) < len(given) else {}
+    return elect(given, rule.cap, components is None, slots, solver, progress, aside).merge()
 
 
 def standings(posteriors: Iterable[Posterior]) -> tuple[Standing, ...]:
@@ -393,13 +402,15 @@ def elect(
     slots: Number = "largest",
     solver: Solver | str | None = None,
     progress: OnMatch | None = None,
+    aside: Mapping[int, str] = MappingProxyType({}),
 ) -> "Election":
-    """The vote of all sites but copies."""
+    """The vote of all sites but copies and those set `aside`, with a column in another unit."""
     # In canonical order, so that the result is a function of the set.
     order, readings = canonical_order(posteriors)
     ordered_sites, sets = [posteriors[site] for site in order], [readings[site].components for site in order]
     ballot = Ballot(ordered_sites, sets, cap, spare, True, slots, solver, progress)
-    counted, repeated = [*range(len(order))], dict[int, int]()
+    counted, repeated = [place for place, site in enumerate(order) if site not in aside], dict[int, int]()
+    ballot = ballot.among(counted) if aside else ballot
     # Exact copies are found fast, and fewer sites are then compared in pairs.
     for copies in (exact_copies, near_copies):
         found = {counted[one]: counted[other] for one, other in first_of(copies(ballot.as_sent)).items()}
@@ -410,7 +421,8 @@ def elect(
     judged = sum(readings[order[place]].rank[0] < 0.0 for place in counted) >= FEWEST
     outcome = (ballot if judged else replace(ballot, judging=False)).decided()
     copied = {order[one]: order[other] for one, other in repeated.items()}
-    return Election(outcome, [order[place] for place in counted], copied, len(order), judged, ballot.alike.tolist())
+    kept = [order[place] for place in counted]
+    return Election(outcome, kept, copied, aside, len(order), judged, ballot.alike.tolist())
 
 
 @dataclass(frozen=True)
@@ -421,6 +433,7 @@ class Election:
         outcome: the outcome of the ballot.
         counted: the sites of the ballot, all but copies.
         repeated: the site that each copy repeats.
+        aside: the sites with a column in another unit, and that column.
         sites: the number of all sites.
         judged: whether there are enough sites with data to tell which ones are right.
         alike: for each site of the ballot, whether its data as a whole agree with those of most others.
@@ -429,6 +442,7 @@ class Election:
     outcome: Outcome
     counted: Sequence[int]
     repeated: dict[int, int]
+    aside: Mapping[int, str]
     sites: int
     judged: bool
     alike: Sequence[bool]
@@ -442,6 +456,7 @@ class Election:
             for site, share in shares.items()
         }
         known |= {one: Standing(0.0, copy_of=other) for one, other in self.repeated.items()}
+        known |= {site: Standing(0.0, in_other_unit=column) for site, column in self.aside.items()}
         return tuple(known[site] for site in range(self.sites))
 
     def merge(self) -> RobustMerge:

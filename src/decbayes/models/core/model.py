@@ -99,6 +99,10 @@ class Model(Settings):
         """The posteriors without that in which the model lets sites differ, to see which of them disagree."""
         return list(posteriors)
 
+    def other_units(self, posteriors: Sequence[Posterior]) -> list[tuple[int, str, float]]:
+        """Sites that seem to have a column in another unit, that column, and how many times as large its values are."""
+        return []
+
     def sums(self, data: Any, *, least: int, persons: Persons = EACH) -> Mapping[str, Column]:
         """Sums over a site's rows for its list of columns, by name: cells of at least `least` persons."""
         return {}

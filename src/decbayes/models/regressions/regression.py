@@ -23,6 +23,7 @@ from decbayes.models.regressions._estimates import Estimates, ratio_text
 from decbayes.models.regressions._regression_settings import RegressionSettings
 from decbayes.models.regressions.messages.doubts import FEW_EVENTS
 from decbayes.models.regressions.messages.first_broadcasts import FirstBroadcasts
+from decbayes.models.regressions.messages.other_units import other_units
 from decbayes.models.regressions.robust_errors import RobustErrors
 from decbayes.models.regressions.varying.climb import FACTOR, Climb, Problem
 from decbayes.models.regressions.varying.compared import as_compared
@@ -131,6 +132,9 @@ class Regression(RegressionSettings):
 
     def compared(self, posteriors: Sequence[Posterior]) -> list[Posterior]:
         return as_compared(self, posteriors)
+
+    def other_units(self, posteriors: Sequence[Posterior]) -> list[tuple[int, str, float]]:
+        return other_units(self, posteriors)
 
     def forecast(self, posteriors: Sequence[Posterior]) -> Array | None:
         """(D,): the approximate distance of a merge of first broadcasts from one fit of all rows, in posterior

@@ -18,13 +18,15 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtri, stdtrit
+from numpy.typing import NDArray
+from scipy.special import gammaincc, ndtri, stdtrit
 
 from decbayes.errors import NotCalibrated
 from decbayes.families import Array
 from decbayes.families.matrices import Indices
 from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.points import check_structure, spans
+from decbayes.models.regressions.messages.doubts import CLEARLY_MORE, SURE
 from decbayes.models.regressions.varying.climb import FACTOR
 from decbayes.models.regressions.varying.site_deviations import SiteDeviations
 from decbayes.posterior import Posterior
@@ -38,6 +40,7 @@ RANK = 1e-9
 LEAST_LEFT = 0.05
 # The upper end of a 90 % interval, where the widened deviations match Student's t.
 UPPER = 0.95
+TINY = float(np.finfo(float).tiny)
 
 
 class ClusterRows(NamedTuple):
@@ -68,6 +71,10 @@ class ClusterRows(NamedTuple):
             along = np.einsum("cad,cd->ca", axes, pulled)
             scores[clusters] = pulled + np.einsum("ca,cad->cd", more * along, axes)
         return np.asarray(np.linalg.solve(root.T, scores.T).T)
+
+    def moved(self, covariance: Array) -> Array:
+        """(clusters, D): diag V P_c V."""
+        return np.asarray(np.add.reduceat(self.weights[:, None] * (self.matrix @ covariance) ** 2, self.starts))
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +117,7 @@ class RobustErrors:
             counted = rows.weights[selected]
             yield ClusterRows(rows.matrix[selected], counted * slopes[selected], counted * weights[selected], starts)
 
-    def halves(self, data: Any, clusters: Persons = EACH) -> tuple[float, ...]:
+    def halves(self, data: Any, clusters: Persons = EACH) -> tuple[tuple[float, ...], bool]:
         """How far random halves of the rows are apart, relative to what the model expects, without refits.
 
             W = P⁻¹ Σ_c ũ_c ũ_cᵀ,    ũ_c = (I − P_c V)^(−½) u_c,    P = Σ_c P_c
@@ -118,21 +125,31 @@ class RobustErrors:
         Over all halvings, scores differ by W on average. Those of a fit are too small by its pull (HC2). The numbers
         are tr W / D, how unequal directions are, D tr W² / (tr W)², and, for each coefficient, W with the others fixed.
         There are none if the fit is exact.
+
+        Also whether the error of a coefficient is clearly larger than the model says. Under it, a = (V ũ_c)² has the
+        mean b = diag V P_c V and the variance v b², and Σ a is compared with a gamma distribution of these moments.
         """
-        (middle, total), rows = np.zeros((2, *self._covariance.shape)), 0.0
+        shared, side = self._covariance, len(self._covariance)
+        (middle, total), (found, expected, squares) = np.zeros((2, side, side)), np.zeros((3, side))
+        varied, count, rows, sizes = 0.0, 0, 0.0, np.diag(shared)
         for block in self.clusters(data, clusters):
-            unpulled = block.unpulled(self._covariance, 0.5, LEAST_LEFT)
+            unpulled = block.unpulled(shared, 0.5, LEAST_LEFT)
             middle += unpulled.T @ unpulled
             total += (block.weights[:, None] * block.matrix).T @ block.matrix
-            rows += len(block.matrix)
+            a, b = (unpulled @ shared) ** 2 / sizes, block.moved(shared) / sizes
+            found, expected, squares = found + a.sum(axis=0), expected + b.sum(axis=0), squares + (b**2).sum(axis=0)
+            varied += float((((a - b) ** 2).sum(axis=1) / np.maximum((b**2).sum(axis=1), TINY)).sum())
+            count, rows = count + len(a), rows + len(block.matrix)
         if not middle.any():
-            return ()
+            return (), False
         rank = int(np.linalg.matrix_rank(total, rtol=RANK, hermitian=True))
-        middle *= self.model.outcome.fitted_noise(rows, rank)
-        ratio = np.linalg.pinv(total, rcond=RANK, hermitian=True) @ middle
-        known, alone, trace = np.diag(total), np.diag(middle), np.trace(ratio)
-        each = np.divide(alone, known, out=np.zeros(len(known)), where=known > 0.0)
-        return tuple(map(float, [trace / rank, rank * np.sum(ratio * ratio.T) / trace**2, *each]))
+        fitted = self.model.outcome.fitted_noise(rows, rank)
+        larger = clearly_larger(fitted * found, expected, varied / count * squares)
+        ratio = np.linalg.pinv(total, rcond=RANK, hermitian=True) @ (fitted * middle)
+        known, alone, trace = np.diag(total), fitted * np.diag(middle), np.trace(ratio)
+        each = np.divide(alone, known, out=np.zeros(side), where=known > 0.0)
+        numbers = trace / rank, rank * np.sum(ratio * ratio.T) / trace**2, *each
+        return tuple(map(float, numbers)), bool(larger.any())
 
     def sums(self, data: Any, clusters: Persons = EACH) -> tuple[Array, Array, int]:
         """What a site sends: Σ ũ ũᵀ, Σ a² as one row, and the number of clusters."""
@@ -143,8 +160,7 @@ class RobustErrors:
         for block in self.clusters(data, clusters):
             without = block.unpulled(covariance, 1.0, least)
             middle += without.T @ without
-            moved = block.weights[:, None] * (block.matrix @ covariance) ** 2
-            squares += (np.add.reduceat(moved, block.starts) ** 2).sum(axis=0)
+            squares += (block.moved(covariance) ** 2).sum(axis=0)
             count += len(without)
         return middle, squares, count
 
@@ -156,8 +172,15 @@ class RobustErrors:
                 f"{clusters} clusters are too few for {len(covariance)} coefficients with robust errors."
             )
         before = np.diag(covariance @ self._prior @ covariance)
-        freedom = (np.diag(covariance) - before) ** 2 / np.maximum(squares[0], np.finfo(float).tiny)
+        freedom = (np.diag(covariance) - before) ** 2 / np.maximum(squares[0], TINY)
         wider = stdtrit(freedom.clip(1.0, clusters), UPPER) / ndtri(UPPER)
         deviation = np.sqrt(wider**2 * np.diag(covariance @ middle @ covariance) + before)
         first, *others = family.quantities(family.deviation(natural)).items()
         return {FACTOR: {first[0]: deviation[None, :], **dict(others)}}
+
+
+def clearly_larger(found: Array, expected: Array, variance: Array) -> NDArray[np.bool_]:
+    """Which of some sums of squares are larger than expected, by more than chance explains for any of them."""
+    mean = np.maximum(expected, TINY)
+    unit = np.maximum(variance, TINY) / mean
+    return np.asarray((found > CLEARLY_MORE * mean) & (gammaincc(mean / unit, found / unit) < SURE / len(mean)))

@@ -10,7 +10,7 @@ from decbayes.columns.cells import FEW_VALUES, seem_coded
 from decbayes.errors import printable
 from decbayes.families import Array
 from decbayes.models.core.points import LONGEST_NAME, missing_codes
-from decbayes.remarks import CONSTANT, REPEATED, ROUND, Remark, listed
+from decbayes.remarks import CONSTANT, REPEATED, ROUND, UNEVEN, Remark, listed
 
 # With fewer events (or non-events) per coefficient, the expansion around a site's own estimate is rough.
 LEAST_EVENTS = 5.0
@@ -42,7 +42,12 @@ OVERDISPERSED = Remark(
     "Counts vary more than Poisson counts do: intervals are too narrow, and sites seem to differ where they do not.",
     "Use negative-binomial-regression, or robust errors (decbayes calibrate --robust).",
 )
-
+OTHER_NOISE = Remark(
+    UNEVEN,
+    "The noise is not what the model assumes, for example larger for some values of a column: intervals are too narrow "
+    "for at least one coefficient.",
+    "Use robust errors: decbayes calibrate --robust.",
+)
 REPEATED_PERSONS = Remark(
     REPEATED,
     "Persons have several rows, which the model takes as independent: intervals are probably too narrow, and sites "

@@ -5,16 +5,20 @@ site's slope, which is smaller where numbers are larger.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from decbayes.columns.comparing import BEYOND, FURTHER, USUAL, among
 from decbayes.families import dense
+from decbayes.models.regressions.messages.one_broadcast import Quadratic
 from decbayes.models.regressions.messages.redrawn import moments_of
-from decbayes.models.regressions.regression import Regression
+from decbayes.models.regressions.outcome import Generalized
 from decbayes.models.regressions.varying.climb import FACTOR
 from decbayes.posterior import Posterior
+
+if TYPE_CHECKING:
+    from decbayes.models.regressions.regression import Regression
 
 # The fewest sites to compare. Numbers in another unit are often these times as large: pounds, inches, powers of ten,
 # months, mmHg for kPa, mg/dl for mmol/l of glucose, cholesterol and creatinine; degrees Fahrenheit are also shifted.
@@ -31,7 +35,7 @@ NEAR, CLOSE, WIDER, SKEWED, ANOTHER_UNIT, OUTSIDE = 0.5, 0.2, 1.5, 0.5, 8.0, 20.
 CLEAR, WIDE = 2.0, 1e6
 
 
-def other_units(model: Regression, posteriors: Sequence[Posterior]) -> list[tuple[int, str, float]]:
+def other_units(model: "Regression", posteriors: Sequence[Posterior]) -> list[tuple[int, str, float]]:
     """The sites, the columns that they seem to have in another unit, and how many times as large the values are."""
     sites = [columns_behind(model, posterior) for posterior in posteriors]
     named = []
@@ -43,13 +47,17 @@ def other_units(model: Regression, posteriors: Sequence[Posterior]) -> list[tupl
     return named
 
 
-def columns_behind(model: Regression, posterior: Posterior) -> "dict[str, Values]":
+def columns_behind(model: "Regression", posterior: Posterior) -> "dict[str, Values]":
     """The values of each numeric column in the rows behind a message."""
     family, levels = posterior.structure.families[FACTOR], sorted(model.baseline_places)
-    quadratic = family.quadratic(dense(posterior.contribution[FACTOR]), posterior.natural[FACTOR])
+    contribution = dense(posterior.contribution[FACTOR])
+    quadratic = family.quadratic(contribution, posterior.natural[FACTOR])
     if quadratic is None or not levels:
         return {}
     shift, precision = (part[0] for part in quadratic)
+    if isinstance(model.outcome, Generalized):
+        # Without the directions that `quadratic` drops, rows far from the agreed centre would seem to be all alike.
+        shift, precision = Quadratic.of(contribution)
     centres, spread = moments_of(precision, levels)
     covariance = np.linalg.inv(precision + np.eye(len(shift)) / WIDE)
     parts = centres, np.sqrt(np.maximum(np.diag(spread), 0.0)), covariance @ shift, np.diag(covariance)

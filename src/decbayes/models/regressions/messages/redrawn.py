@@ -17,7 +17,7 @@ the same part of n.
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -26,9 +26,11 @@ from decbayes.columns import Gaussian
 from decbayes.errors import NotCalibrated
 from decbayes.families import Array, dense
 from decbayes.models.regressions.outcome import Generalized
-from decbayes.models.regressions.regression import Regression
 from decbayes.models.regressions.varying.climb import FACTOR
 from decbayes.posterior import Posterior
+
+if TYPE_CHECKING:
+    from decbayes.models.regressions.regression import Regression
 
 # The size of the pool, and how many times more often than usual a row is taken at most.
 POOL, MOST_TIMES = 2000, 20.0
@@ -53,7 +55,7 @@ class RowsLike:
         precision: Σ w x xᵀ of the real site.
     """
 
-    model: Regression
+    model: "Regression"
     rows: Array
     probabilities: Array
     count: int
@@ -62,7 +64,7 @@ class RowsLike:
 
     @classmethod
     def behind(
-        cls, model: Regression, posterior: Posterior, at: Posterior, most: float, rng: np.random.Generator
+        cls, model: "Regression", posterior: Posterior, at: Posterior, most: float, rng: np.random.Generator
     ) -> "RowsLike":
         """Rows like those behind a posterior that was expanded `at` one, but no more than `most`."""
         outcome = model.outcome
@@ -149,7 +151,7 @@ def square_root(covariance: Array) -> Array:
     return np.asarray(axes * np.sqrt(np.maximum(values, 0.0)) @ axes.T)
 
 
-def on_design(model: Regression) -> Regression:
+def on_design(model: "Regression") -> "Regression":
     """The same regression; its data are the columns of the design, except the intercept, an offset and the target."""
     target = model.columns[model.target]
     names = [f"column {place}" for place in range(1, len(model.table.design.labels))]
