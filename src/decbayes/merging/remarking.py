@@ -186,8 +186,9 @@ def small_sites(
 ) -> Iterator[Remark]:
     """Sites too small to find the components alone: a warning if many found just one where others found more.
 
-    All data of such a site are in one slot, which then mixes several components. Sites that sent pieces of components,
-    far more than there are slots, are not asked to send pieces. Sites that have searched for a number of components,
+    All data of such a site are in one slot, which then mixes several components. Only then are pieces of components
+    better than what sites have found; sites that sent pieces already, far more than there are slots, are not asked for
+    them. Sites that have searched for a number of components,
     if it `is_open`, have found as many as their own data pay for, and rounds that keep these numbers help little.
     """
     if len(components) < 2:
@@ -207,7 +208,7 @@ def small_sites(
     elif unpaid:
         what = "Each site found as many components as its own data support: all data together may support more."
     advice = "Take rounds (refine) before you rely on components or intervals."
-    if classes and not pieces and enough:
+    if classes and single and not pieces and enough:
         advice = 'Take rounds (refine); or fit "wide" at all sites, and merge with components="auto".'
     elif searched:
         advice = 'Take rounds with components="auto" (refine), in which sites find the number together.'
