@@ -132,6 +132,7 @@ def few_slots(structure: Structure, coupled: CoupledSet, shared: Shared, decided
         return
     budget = all(structure.families[name].countable for name in coupled.factors)
     several, slots = len(shared.unlike) > 1, listed(list(map(str, shared.unlike)))
+    unit = unit_of(structure, coupled).removesuffix("s")
     gain = float(shared.predictive[list(shared.unlike)].sum())
     serious = gain > COSTLY and not budget
     weighed = decided == "predictions"
@@ -145,9 +146,7 @@ def few_slots(structure: Structure, coupled: CoupledSet, shared: Shared, decided
         FEW_SLOTS,
         f"Slot{'s' if several else ''} {slots} hold{'' if several else 's'} components that differ: {more}.",
         MORE_SLOTS[decided],
-        f"Estimated gain of splitting {'them' if several else 'it'}: {gain:.2g} nats per observation."
-        if serious
-        else "",
+        f"Estimated gain of splitting {'them' if several else 'it'}: {gain:.2g} nats per {unit}." if serious else "",
         "warning" if serious else "note",
     )
 
