@@ -48,8 +48,8 @@ MANY = 0.2
 PIECES = 1.5
 # Sites may miss components if one must gain more than this to be kept, in nats per observation.
 UNPAID = 0.1
-# A site needs this many observations to find pieces of components; with fewer, "wide" fits are "auto" fits.
-ROWS_FOR_PIECES = 50
+# With fewer observations at a site, pieces of components are no better than what "auto" finds.
+ROWS_FOR_PIECES = 100
 # Texts share hardly any words if the affinity of their frequent words is smaller than STRANGERS; from KIN on they have
 # topics in common, whatever their slots.
 STRANGERS, KIN = 0.25, 0.65
