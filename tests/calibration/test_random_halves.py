@@ -179,6 +179,27 @@ def test_a_site_that_claims_to_vary_wildly_hides_little():
     np.testing.assert_allclose(wider.mean, (5 * 1.0 + 4.0) / 6)
 
 
+def test_halves_of_the_same_rows_count_once_and_sites_that_vary_unequally_make_chance_vary_more():
+    """What ten sites say is known from ten sites, however many halves each has compared."""
+    chance = Chance(np.ones(2), np.full(2, 20.0), np.full(2, 1e9))
+    alike, unlike = [3.0] * 10, [1.0, 5.0] * 5
+    wide = {
+        count: [
+            widened(chance, [replace(POINTS_ALIKE, halves=[value] * count) for value in values], 8.0)
+            for values in (alike, unlike)
+        ]
+        for count in (1, 3)
+    }
+    for once, thrice in zip(*wide.values(), strict=True):
+        np.testing.assert_allclose((once.mean, once.degrees, once.shape), (thrice.mean, thrice.degrees, thrice.shape))
+    even, uneven = wide[3]
+    np.testing.assert_allclose((even.mean, even.shape), (np.full(2, 3.0), chance.shape))
+    # Their variance is 40/9 (ten values, a mean of 3), and its expectation by chance 9 · 2 / (3 · 8).
+    relative = 40.0 / 81.0
+    np.testing.assert_allclose(uneven.degrees, 20.0 / relative, rtol=1e-6)
+    np.testing.assert_allclose(uneven.shape, chance.shape / (1.0 + relative - 1.0 / 12.0))
+
+
 @pytest.mark.parametrize("rows", [15, 19])
 def test_few_rows_say_nothing(rows, rng):
     data = rng.normal(size=(rows, 3))

@@ -1,5 +1,7 @@
 """Files say how far random halves of their rows are apart, unless that could show few persons."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -38,3 +40,14 @@ def test_later_fits_and_merges_do_not_say_it(run, table):
     run("fit mixture a.csv --components 2 -o one.posterior")
     run("fit mixture odd.csv --prior one.posterior -o two.posterior")
     assert db.load(table / "two.posterior").halves == ()
+
+
+def test_an_explanation_says_that_the_model_must_hold_only_where_files_do_not_say_it(run, table):
+    written(table / "b.csv", np.loadtxt(table / "a.csv", delimiter=",", skiprows=1) + 0.1, "xy")
+    run("fit mixture a.csv --components 2 -o one.posterior")
+    run("fit mixture b.csv --like one.posterior -o two.posterior")
+    assert "observations were independent." in run("merge one.posterior two.posterior -o both.posterior --explain")[1]
+    for name in ("one", "two"):
+        db.save(replace(db.load(table / f"{name}.posterior"), halves=()), table / f"{name}.posterior")
+    text = run("merge one.posterior two.posterior -o both.posterior --explain")[1]
+    assert "observations were independent and the model held." in text

@@ -311,6 +311,16 @@ def test_sites_that_searched_for_the_number_are_told_of_rounds_that_find_it_toge
     assert "small sites" not in {remark.kind for remark in given}
 
 
+def test_what_more_slots_gain_is_said_in_the_unit_of_evidence(rng):
+    states = db.HiddenMarkov(states=2, columns={"x": db.columns.Gaussian(0, 10)})
+    moved = [[np.append(rng.normal(low, 1, 30), rng.normal(low + 9, 1, 30))[:, None]] for low in (-30.0, 20.0)]
+    sequences = db.align([states.fit(site, rng=rng).posterior for site in moved], components=2)
+    points = db.align([fitted([low, low + 40.0], rng, 30) for low in (-30.0, -10.0)], components=2)
+    for alignment, unit in ((sequences, "step"), (points, "observation")):
+        (remark,) = [remark for remark in db.merging.remarks(alignment) if remark.kind == "few slots"]
+        assert remark.rests_on.endswith(f" nats per {unit}.")
+
+
 def test_the_unit_of_few_data_is_said(rng):
     vocabulary = tuple("abcdefghijkl")
     model = db.LatentDirichletAllocation(2, vocabulary)

@@ -9,7 +9,7 @@ import pytest
 from scipy.special import logsumexp
 
 import decbayes as db
-from decbayes.errors import InvalidData
+from decbayes.errors import InvalidData, StructureMismatch
 from decbayes.families import MeanAndPrecision
 from decbayes.merging.base.problem import Solution
 from decbayes.models.sequences import chains
@@ -247,3 +247,16 @@ def test_sites_with_other_numbers_of_states_merge_into_fewer_slots(slots, rng):
     held = model.draw(chain, 20, rng, length=60)[0]
     fitting = replace(model, states=len(merged.contribution["start"]))
     assert fitting.score(merged, held) > model.score(batch, held) - 0.05
+
+
+def test_a_model_reads_posteriors_with_any_number_of_states(model, drawn):
+    """A merge may have changed it, as that of a mixture's components."""
+    posterior, sequences = drawn
+    other = replace(model, states=5)
+    for name in ("score", "assign", "filter", "next_states"):
+        read, expected = (getattr(one, name)(posterior, sequences) for one in (other, model))
+        np.testing.assert_array_equal(read, expected)
+    assert other.describe(posterior) == model.describe(posterior)
+    assert other.profiles(posterior) == model.profiles(posterior)
+    with pytest.raises(StructureMismatch):
+        replace(model, columns=COLUMNS | {"x": db.columns.Gaussian(1, 3)}).score(posterior, sequences)

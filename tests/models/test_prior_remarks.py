@@ -92,6 +92,17 @@ def test_a_merge_says_it_once_for_all_sites_with_values_per_column_that_work(rng
     np.testing.assert_allclose(means[np.argsort(means[:, 0])], WEATHER, atol=0.6)
 
 
+def test_where_sites_have_agreed_on_a_prior_units_are_asked_for_first(rng):
+    """One site in other units: another prior at all sites would be the wrong remedy."""
+    points = two((998.0, 1020.0), 4.0, rng)
+    first = db.GaussianMixture(2, 1, ascent=QUICK)
+    (unagreed,) = said(first.fit(points, rng=rng).posterior)
+    agreed = db.GaussianMixture(2, 1, ascent=QUICK, **as_advised(unagreed))
+    (remark,) = said(agreed.fit(points / 1000.0, rng=rng).posterior)
+    assert "First check their units" in remark.advice
+    assert "First check their units" not in unagreed.advice
+
+
 def test_the_advice_tells_nothing_about_single_rows(rng):
     """Variances of one digit, and means to a power of ten above the spread."""
     points = weather(rng)

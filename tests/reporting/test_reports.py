@@ -166,7 +166,7 @@ def test_a_site_that_disagrees_is_named_with_what_it_says(wards):
     text = page(found, names=[*NAMES, "odd"])
     assert re.search(r'class="serious"><b>odd disagrees with the others in 100% of its evidence', text)
     (apart,) = db.checking.heterogeneity(found).values()
-    assert f"more than the model expects by chance in 2 classes: 0 ({apart.ratio[0]:.3g} × chance)" in text
+    assert f"Sites differ by more than chance in 2 classes: 0 ({apart.ratio[0]:.3g} × chance)" in text
     section = text.split('id="where-sites-disagree"')[1].split("</section>")[0]
     assert set(re.findall(r'<th scope="row">(\w+)<', section)) == {"odd"}
     factors = db.merging.influence(found).log_bayes_factor[3]

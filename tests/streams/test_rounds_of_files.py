@@ -223,8 +223,18 @@ def test_without_a_folder_too_all_sites_first_fit_more_components():
         RoundToMake({"a": wide, "b": sites["b"]}, Path("a"), Path("o")).with_components(None)
     with pytest.raises(WrongArgument, match="leave out --components"):
         RoundToMake(after, Path("b"), Path("o")).with_components(4)
-    with pytest.raises(WrongArgument, match="for the first round"):
-        RoundToMake(WIDE, Path("a"), Path("o")).with_components("auto")
+
+
+def test_a_site_may_repeat_its_first_command_but_not_change_the_number():
+    """--components is given in every round if sites repeat one command, as the documentation tells them to."""
+    found = {name: replace(sent, auto=True) for name, sent in WIDE.items()}
+    late = {"late": Sent(db.GaussianMixture(2, 1).fit(np.arange(6.0)[:, None], rng=0).posterior), **WIDE}
+    for sent, same, others in ((found, "auto", (3, 2)), (WIDE, 3, ("auto", 2)), (late, 3, ("auto", 2))):
+        step = RoundToMake(sent, Path("a"), Path("o"))
+        assert step.with_components(same) == step.with_components(None)
+        for other in others:
+            with pytest.raises(WrongArgument, match="for the first round"):
+                step.with_components(other)
 
 
 def test_the_same_data_count_once_and_rounds_are_not_mixed():

@@ -123,7 +123,9 @@ def against_simulated(alignment: Alignment, solver: Solver | None, worlds: int |
         raise NotCalibrated(f"{why}, which makes sites seem to differ.")
     setting = small_enough(alignment, solver)
     if worlds is None and setting.work > QUICK:
-        raise NotCalibrated("Simulations of so much data take a while; `worlds=8` asks for them.")
+        raise NotCalibrated(
+            "Simulations of so much data take a while. In Python: `db.checking.heterogeneity(alignment, worlds=8)`."
+        )
     common = in_common_terms(setting)
     compared = in_worlds(alignment, common, worlds or WORLDS)
     if worlds is None and in_doubt(compared) and TIMES_MORE * setting.work <= QUICK:

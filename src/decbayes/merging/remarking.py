@@ -48,8 +48,8 @@ MANY = 0.2
 PIECES = 1.5
 # Sites may miss components if one must gain more than this to be kept, in nats per observation.
 UNPAID = 0.1
-# A site needs this many observations to find pieces of components; with fewer, "wide" fits are "auto" fits.
-ROWS_FOR_PIECES = 50
+# With fewer observations at a site, pieces of components are no better than what "auto" finds.
+ROWS_FOR_PIECES = 100
 # Texts share hardly any words if the affinity of their frequent words is smaller than STRANGERS; from KIN on they have
 # topics in common, whatever their slots.
 STRANGERS, KIN = 0.25, 0.65
@@ -132,6 +132,7 @@ def few_slots(structure: Structure, coupled: CoupledSet, shared: Shared, decided
         return
     budget = all(structure.families[name].countable for name in coupled.factors)
     several, slots = len(shared.unlike) > 1, listed(list(map(str, shared.unlike)))
+    unit = unit_of(structure, coupled).removesuffix("s")
     gain = float(shared.predictive[list(shared.unlike)].sum())
     serious = gain > COSTLY and not budget
     weighed = decided == "predictions"
@@ -145,9 +146,7 @@ def few_slots(structure: Structure, coupled: CoupledSet, shared: Shared, decided
         FEW_SLOTS,
         f"Slot{'s' if several else ''} {slots} hold{'' if several else 's'} components that differ: {more}.",
         MORE_SLOTS[decided],
-        f"Estimated gain of splitting {'them' if several else 'it'}: {gain:.2g} nats per observation."
-        if serious
-        else "",
+        f"Estimated gain of splitting {'them' if several else 'it'}: {gain:.2g} nats per {unit}." if serious else "",
         "warning" if serious else "note",
     )
 
@@ -186,8 +185,9 @@ def small_sites(
 ) -> Iterator[Remark]:
     """Sites too small to find the components alone: a warning if many found just one where others found more.
 
-    All data of such a site are in one slot, which then mixes several components. Sites that sent pieces of components,
-    far more than there are slots, are not asked to send pieces. Sites that have searched for a number of components,
+    All data of such a site are in one slot, which then mixes several components. Only then are pieces of components
+    better than what sites have found; sites that sent pieces already, far more than there are slots, are not asked for
+    them. Sites that have searched for a number of components,
     if it `is_open`, have found as many as their own data pay for, and rounds that keep these numbers help little.
     """
     if len(components) < 2:
@@ -207,7 +207,7 @@ def small_sites(
     elif unpaid:
         what = "Each site found as many components as its own data support: all data together may support more."
     advice = "Take rounds (refine) before you rely on components or intervals."
-    if classes and not pieces and enough:
+    if classes and single and not pieces and enough:
         advice = 'Take rounds (refine); or fit "wide" at all sites, and merge with components="auto".'
     elif searched:
         advice = 'Take rounds with components="auto" (refine), in which sites find the number together.'

@@ -101,8 +101,7 @@ def difference_remarks(findings: Findings, coupled: CoupledSet) -> Iterator[Rema
         least = heterogeneity.p_text(int(np.nanargmin(heterogeneity.probability)))
         yield Remark(
             "sites differ",
-            f"Sites differ by more than the model expects by chance in {findings.nouns(len(names))}: "
-            f"{first_few(names, separator='; ')}.",
+            f"Sites differ by more than chance in {findings.nouns(len(names))}: {first_few(names, separator='; ')}.",
             "Do not rely on intervals there: they assume that sites share the same values and the model holds.",
             f"p {least} {heterogeneity.provided(f'{findings.view.record}s were independent')}.",
         )

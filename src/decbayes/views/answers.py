@@ -192,7 +192,9 @@ def how_sites_agree(findings: Findings, about: About = NOTHING) -> str:
         for words, sites in findings.standing_out.items()
     ]
     differing = [*differences(findings)]
-    held = "if the model holds, " if findings.sets else ""  # where components overlap, this is often not chance
+    # Where components overlap and sites do not say how far halves of their rows are apart, it is often not chance.
+    doubtful = findings.sets and not all(spread.halves for spread in findings.heterogeneity.values())
+    held = "if the model holds, " if doubtful else ""
     if texts:
         more = f"; {held}sites differ by more than chance in {first_few(differing)}" if differing else ""
         return f"{'; '.join(texts)}{more}."

@@ -4,10 +4,11 @@ Where tails are heavy, columns are correlated or rows depend on each other, rand
 than the model expects, and p-values would be too small. Each site states how far random halves of its own rows are
 apart (`Posterior.halves`). Differences between sites are not part of that. With w_s the values of all sites, relative
 to what the model expects, m their mean and v their variance, equal sites are m times as far apart, at least once, which
-is known as from 2 N m² / v degrees of freedom. Of coefficients, 1 + v / m² also multiplies the variance of Q. A site
-counts for at most `MOST` times the median: a faulty one would hide differences.
+is known as from 2 N m² / v degrees of freedom, and 1 + v / m² multiplies the variance of the statistic: sites that
+vary more have more of it. A site counts for at most `MOST` times the median: a faulty one would hide differences.
 
-    components      one value per half: how far its fit is from that of all rows
+    components      one value per half: how far its fit is from that of all rows. They are computed from the same rows,
+                    so w_s is their mean; of v / m², what exceeds its expectation by chance multiplies the variance
     coefficients    of all together, tr W / D with W = P⁻¹ Σ_n u_n u_nᵀ, where P is the information of the rows and u_n
                     their scores; D tr W² / (tr W)², which shows how unequal directions are; and, for each,
                     Σ_n u_nj² / P_jj, or 0 where it is not known
@@ -49,12 +50,13 @@ class Pooled(NamedTuple):
 
 def widened(chance: Chance, posteriors: Sequence[Posterior], freedom: float) -> Chance:
     """The spread of equal sites' components by chance; of one site it has this many degrees of freedom."""
-    stated, known = np.concatenate([one.halves[:HALVES] for one in posteriors]), chance.mean[np.isfinite(chance.mean)]
+    stated = np.array([[np.mean(one.halves[:HALVES])] for one in posteriors if one.halves])
+    known = chance.mean[np.isfinite(chance.mean)]
     if not len(stated) or not len(known) or not freedom > 0.0:
         return chance
-    pooled = Pooled.of(stated[:, None] / known.mean(), least=2.0 / freedom)
-    # Simulated sites show how much the spread varies; three values per site vary more, by what they are computed from.
-    return chance.widened(pooled.times[0], 1.0, pooled.degrees[0])
+    by_chance = 2.0 / (HALVES * freedom)
+    pooled = Pooled.of(stated / known.mean(), least=by_chance)
+    return chance.widened(pooled.times[0], 1.0 + pooled.variance[0] - by_chance, pooled.degrees[0])
 
 
 def widened_each(chances: Chances, posteriors: Sequence[Posterior]) -> Chances:

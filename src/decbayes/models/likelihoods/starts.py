@@ -24,14 +24,16 @@ ROWS_PER_GROUP = 5
 MOST_ROWS = 200
 
 
-def kinds_of_starts(starts: int, *, rows: float, enough: float, alone: bool) -> Sequence[Start]:
-    """The kind of each start, given the rows per component and how many are `enough` for centres alone.
+def kinds_of_starts(
+    starts: int, *, rows: float, enough: float, alone: bool, few: float = ROWS_PER_GROUP
+) -> Sequence[Start]:
+    """The kind of each start, given the rows per component, and how many are `enough` for centres alone.
 
     `alone` if the prior knows no components, whose order a tree would not follow.
     """
     if rows >= enough:
         return ["k-means++"] * starts
-    if alone and rows < ROWS_PER_GROUP:
+    if alone and rows < few:
         return ["tree"]
     first: Sequence[Start] = ("tree",) if alone else ()
     others: Sequence[Start] = ("k-means++", "random")

@@ -340,12 +340,18 @@ class Clusters(Model):
     def _open(self, data: Any) -> Points:
         return open_points(self.opened(data), self.points)
 
+    @property
+    def _points_per_group(self) -> float:
+        """With fewer points per component, the only start is the tree."""
+        return ROWS_PER_GROUP
+
     def _starts(self, points: int, alone: bool) -> Sequence[Start]:
         """The kind of each start; `alone` if the prior knows no components."""
         starts = self.ascent.restarts + 1
         if self.start_from is not None:
             return [self.start_from] * starts
-        return kinds_of_starts(starts, rows=points / self._count, enough=self.points_per_centre, alone=alone)
+        rows, enough = points / self._count, self.points_per_centre
+        return kinds_of_starts(starts, rows=rows, enough=enough, alone=alone, few=self._points_per_group)
 
     def _begin(self, blocks: PointBlocks, before: Natural, kind: Start, rng: np.random.Generator) -> Natural:
         """A first posterior: every point belongs to its nearest centre, or to a random mix of components; or groups of

@@ -131,6 +131,11 @@ class GaussianMixture(Mixture):
             mean=mean, strength=self.prior_strength, degrees=self._degrees, inverse_scale=self._degrees * scale
         )
 
+    @property
+    def _points_per_group(self) -> float:
+        # If the variance is known the bound joins only points that belong together, which helps one-to-one merges.
+        return super()._points_per_group if self.variance is None else 0.0
+
     def _doubts(self, posterior: Posterior, blocks: PointBlocks) -> tuple[Remark, ...]:
         on_columns = column_remarks(blocks, self._names, correlated=self.covariance == "full")
         if self.variance is not None:

@@ -19,6 +19,7 @@ TIMES, FAR, WIDE = 5.0, 0.1, 0.5
 # With more columns the advice lists no values.
 MOST_VALUES = 12
 KIND = "prior outweighs data"
+AGREED = "First check their units here: the prior that was agreed on expects others."
 
 
 def of_points(
@@ -36,7 +37,8 @@ def of_points(
     what = (
         f"The prior outweighs the data of {named(names, places)}: clusters may fuse, and their spreads are too large."
     )
-    expects = "Unless given, it expects means near 0 and spreads near 1."
+    agreed = family.parameters(prior[:1])["mean"].any()
+    expects = AGREED if agreed else "Unless given, it expects means near 0 and spreads near 1."
     return (Remark(KIND, what, f"{expects} {prior_to_give(*moments(points), pooled)}"),)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from decbayes.base.arguments import Above, Seed, check_positive, check_whole, generator, given
+from decbayes.base.arguments import Above, Seed, check_kind, check_positive, check_whole, generator, given
 from decbayes.errors import InvalidData
 from decbayes.families import Array, Transitions, Weights, dense
 from decbayes.models.core.ascent import Ascent, Fit, Keep, OnPass, as_arrays, fit_best, on_top
@@ -16,6 +16,7 @@ from decbayes.models.core.information import Tally
 from decbayes.models.core.model import Row
 from decbayes.models.core.persons import Persons
 from decbayes.models.core.points import check_fit, check_structure, of_own_posterior
+from decbayes.models.core.settings import number_of
 from decbayes.models.likelihoods.discrete import draw_categories
 from decbayes.models.likelihoods.emissions import Emissions, Natural, Reference
 from decbayes.models.likelihoods.gaps import observed
@@ -106,6 +107,11 @@ class HiddenMarkov(Sequential):
             labels=emissions.labels,
             model={"name": type(self).__name__, **self.constants()},
         )
+
+    def structure_for(self, posterior: Posterior) -> Structure:
+        """The model's structure with the posterior's number of states, which a merge may have changed."""
+        check_kind(Posterior, posterior=posterior)
+        return self.structure.with_components(number_of(posterior.structure))
 
     def constants(self) -> Mapping[str, Any]:
         full = {"covariance": "full"} if self.covariance == "full" else {}
@@ -223,12 +229,12 @@ class HiddenMarkov(Sequential):
 
     def occupancy(self, posterior: Posterior) -> Array:
         """The share of steps that a long sequence spends in each state."""
-        check_structure(posterior, self.structure, "posterior")
+        check_structure(posterior, self.structure_for(posterior), "posterior")
         return stationary(posterior.mean("transitions"))
 
     def dwell_times(self, posterior: Posterior) -> Array:
         """The mean length of a visit to each state, in steps, at the mean transitions."""
-        check_structure(posterior, self.structure, "posterior")
+        check_structure(posterior, self.structure_for(posterior), "posterior")
         return np.asarray(1.0 / (1.0 - np.diag(posterior.mean("transitions"))))
 
     def from_states(self, data: Any, states: Array, moved: Array, first_states: Array) -> Posterior:
@@ -273,7 +279,7 @@ class HiddenMarkov(Sequential):
 
     def profiles(self, posterior: Posterior, *, level: float = 0.9) -> list[Row]:
         """Describe each state: one row per state and column (and category), with intervals, for a data frame."""
-        check_structure(posterior, self.structure, "posterior")
+        check_structure(posterior, self.structure_for(posterior), "posterior")
         return [*profile_rows(self.columns, self.emissions, posterior, level)]
 
     @of_own_posterior
@@ -323,13 +329,13 @@ class HiddenMarkov(Sequential):
 
     def _predictive(self, posterior: Posterior, steps: Steps) -> tuple[Array, NDArray[np.int64], Array, Array]:
         """log p(step | state) with parameters integrated out, ends of sequences, mean first states and moves."""
-        check_structure(posterior, self.structure, "posterior")
+        check_structure(posterior, self.structure_for(posterior), "posterior")
         scores = np.ascontiguousarray(self.emissions.log_predictive(posterior.natural, steps.points))
         return scores, steps.ends, posterior.mean("start"), posterior.mean("transitions")
 
     def _expected(self, posterior: Posterior, data: Any) -> tuple[Steps, Array, Array, Array]:
         """Steps, expected log weights of states at each step, and weights of first states and of moves."""
-        check_structure(posterior, self.structure, "posterior")
+        check_structure(posterior, self.structure_for(posterior), "posterior")
         steps = self.steps(data)
         emissions = self.emissions.seeing(steps.points)
         scores = np.ascontiguousarray(emissions.features(steps.points) @ emissions.coefficients(posterior.natural))

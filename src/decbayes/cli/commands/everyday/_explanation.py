@@ -34,7 +34,6 @@ MEANING = (
     "between sites: standard deviation between sites beyond chance, in the units\n"
     "of the data"
 )
-ASSUMED = "p-value: of such a spread if sites were the same, {record}s independent\nand the model right."
 SHORTEST_CAPTION = 16  # width of the last column on a narrow terminal
 
 
@@ -184,7 +183,8 @@ def print_heterogeneity(spread: Heterogeneity, merged: Posterior, texts: Mapping
             )
     output().print(table)
     output().print(f"{MEANING}, of the value that stands out most.")
-    output().print(ASSUMED.format(record=view_of(merged.structure).record))
+    provided = spread.provided(f"{view_of(merged.structure).record}s were independent")
+    output().print(f"p-value: of such a spread,\n{provided}.")
 
 
 def between_text(spread: Heterogeneity, merged: Posterior, slot: int) -> str:

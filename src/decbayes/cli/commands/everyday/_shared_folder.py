@@ -15,7 +15,7 @@ from decbayes.errors import NothingToMerge
 from decbayes.merging.base.problem import Number
 from decbayes.models.core.registry import model_for
 from decbayes.updates.exchange import SUFFIX, Exchange, Turn
-from decbayes.updates.rounds import Sent, joinable
+from decbayes.updates.rounds import Sent, joinable, slots_of
 
 
 @dataclass(frozen=True)
@@ -33,19 +33,16 @@ class RoundToMake:
     auto: bool = False
     wide: int = 0
 
-    @property
-    def first(self) -> bool:
-        return not any(sent.round for sent in self.sent.values())
-
     def with_components(self, components: Number) -> "RoundToMake":
         """This step if the site asks for a number of components, or for 'auto'."""
-        if components is not None and not self.first:
-            raise WrongArgument("--components is for the first round; later ones have the number that was chosen then.")
         auto = self.auto or any(sent.auto for sent in self.sent.values())
+        latest = max(self.sent.values(), key=lambda sent: sent.round)
+        if latest.round and components not in (None, "auto" if auto else slots_of(latest.posterior)):
+            raise WrongArgument("--components is for the first round; later ones have the number that was chosen then.")
         if auto and components not in (None, "auto"):
             raise WrongArgument("Other sites look for the number together, with 'auto': leave out --components.")
         auto = auto or (components == "auto" and joinable(next(iter(self.sent.values())).posterior))
-        if not auto or not self.first:
+        if not auto or latest.round:
             return replace(self, auto=auto)
         from decbayes.updates.joining import wide_start  # loads the solvers
 
