@@ -142,7 +142,7 @@ class RobustErrors:
             count, rows = count + len(a), rows + len(block.matrix)
         if not middle.any():
             return (), False
-        rank = int(np.linalg.matrix_rank(total, rtol=RANK, hermitian=True))
+        rank = int(np.linalg.matrix_rank(total, tol=RANK * np.linalg.norm(total, 2), hermitian=True))
         fitted = self.model.outcome.fitted_noise(rows, rank)
         larger = clearly_larger(fitted * found, expected, varied / count * squares)
         ratio = np.linalg.pinv(total, rcond=RANK, hermitian=True) @ (fitted * middle)
