@@ -39,7 +39,7 @@ LARGEST, SMALLEST = 1e30, 1e-60
 
 # Other files mistaken for posteriors, by their first bytes or the end of their name, and what to do with them.
 DATA = "data, not a posterior: run `decbayes fit` first"
-DAMAGED = "damaged, or another kind of file: make it or copy it again"
+DAMAGED = "damaged, or another kind of file: copy it or make it again"
 BEGINNINGS = {
     b"-----begin private": "a private key, not a posterior: keep it where it is",
     b"-----begin": "a certificate, not a posterior: agents take it as --tls-certificate",

@@ -128,7 +128,7 @@ class Posterior(Displayed):
             name: part if part is self.contribution[name] else (frozen_sparse if name in sparse else frozen_dense)(part)
             for name, part in contribution.items()
         }
-        return unchecked(self.structure, frozen, self.ids, self.halves)
+        return unchecked(self.structure, frozen, self.ids, self.halves, self.remarks)
 
     @property
     def natural(self) -> Mapping[str, Array]:
@@ -338,12 +338,16 @@ class Posterior(Displayed):
 
 
 def unchecked(
-    structure: Structure, frozen: Mapping[str, Contribution], ids: Sequence[str] = (), halves: Sequence[float] = ()
+    structure: Structure,
+    frozen: Mapping[str, Contribution],
+    ids: Sequence[str] = (),
+    halves: Sequence[float] = (),
+    remarks: Sequence[Remark] = (),
 ) -> Posterior:
     """A posterior from contributions that are known to be within the domain."""
     posterior = object.__new__(Posterior)
     fields = {"structure": structure, "contribution": MappingProxyType(frozen), "ids": ids}
-    others = {"calibration": None, "remarks": (), "names": (), "merged_from": (), "halves": halves}
+    others = {"calibration": None, "remarks": remarks, "names": (), "merged_from": (), "halves": halves}
     for field, value in {**fields, **others}.items():
         object.__setattr__(posterior, field, value)
     return posterior

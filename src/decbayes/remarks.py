@@ -22,8 +22,10 @@ CONSTANT = "constant columns"
 """The kind of remark of a fit that names columns with one value in all rows."""
 UNAGREED = "values not agreed on"
 """The kind of remark of a fit on categories that count as "other" because sites have not agreed on them."""
+FAR_VALUES = "other values"
+"""The kind of remark of a fit that names a column whose values lie far from the agreed ones."""
 # Kinds of remarks of a fit that doubt its values.
-OF_VALUES = ("missing-value codes", "other values", UNAGREED)
+OF_VALUES = ("missing-value codes", FAR_VALUES, UNAGREED)
 DISSENT, NOTHING_SHARED, SITE_ALONE = "site disagrees", "nothing shared", "site alone"
 """The kinds of remarks on sites that a robust merge would leave out, and on those that share little with the others."""
 COUNTED_TWICE, UNITS, LARGE, FUSED = "counted twice", "units", "large", "fused topics"
@@ -60,7 +62,7 @@ ROUND = "One broadcast is rough here: take one round first (decbayes refine, db.
 ONE_BROADCAST, NOT_COMPARED = "one broadcast", "not compared"
 REPEATED = "repeated persons"
 """The kind of remark that says that persons have several rows, sequences or documents."""
-UNEVEN = "other noise"
+UNEVEN = "uneven noise"
 """The kind of remark that says that the noise is not what the model assumes."""
 # Where one of these is said, deviations are those of another model; robust errors are not.
 TOO_NARROW: Mapping[str, str] = {
@@ -150,8 +152,18 @@ class Later(Sequence[Remark]):
 
 
 def ordered(remarks: Iterable[Remark]) -> tuple[Remark, ...]:
-    """Each remark once, warnings first, and among them those on slots last."""
-    return tuple(sorted(dict.fromkeys(remarks), key=lambda remark: (not remark.is_warning, remark.kind in OF_SLOTS)))
+    """Each remark once, warnings first: among them those on units before others, and last those on slots.
+
+    That a site's values lie far from the agreed ones also comes last where a remark names its unit.
+    """
+    given = dict.fromkeys(remarks)
+    in_other_unit = {site for remark in given if remark.kind == UNITS for site in remark.sites}
+
+    def place(remark: Remark) -> tuple[bool, bool, bool]:
+        repeated = remark.kind == FAR_VALUES and in_other_unit.issuperset(remark.sites or (-1,))
+        return not remark.is_warning, remark.kind != UNITS, repeated or remark.kind in OF_SLOTS
+
+    return tuple(sorted(given, key=place))
 
 
 def sites_first(remarks: Iterable[Remark]) -> tuple[Remark, ...]:

@@ -98,7 +98,7 @@ def test_intervals_that_are_too_narrow_are_not_called_exact_and_sites_are_still_
     assert np.mean(missed) > 0.2  # 10 % if they were right
     shards = [noisier_far_from_zero(rng, 200) for _ in range(5)]
     fits = stated(LINEAR, shards, [LINEAR.fit(shard).posterior for shard in shards])
-    assert [[remark.kind for remark in fit.remarks] for fit in fits] == [["other noise"]] * 5
+    assert [[remark.kind for remark in fit.remarks] for fit in fits] == [["uneven noise"]] * 5
     alignment = db.align(fits)
     view = view_of(LINEAR.structure)
     why = "the noise is not what the model assumes"

@@ -20,7 +20,7 @@ from decbayes.merging.base.division import Division
 from decbayes.merging.grouping.shared import predictive_gains
 from decbayes.merging.placing import as_labelled
 from decbayes.merging.remarking import COST, remarks_on, separate, share_gains
-from decbayes.remarks import from_plain, lines, sites_first
+from decbayes.remarks import Remark, from_plain, lines, ordered, sites_first
 
 MODEL = db.GaussianMixture(2, 1, variance=1.0, prior_variance=400.0)
 
@@ -38,6 +38,15 @@ def kinds(posteriors, **options):
     assert len(caught) == bool(said)
     assert all(str(remark) in str(caught[0].message) for remark in said[:3])
     return {remark.kind for remark in merged.remarks}
+
+
+def test_another_unit_comes_first_and_is_not_said_twice_before_other_warnings():
+    noise, far = (Remark(kind, kind, "", sites=(site,)) for kind, site in (("uneven noise", 2), ("other values", 3)))
+    elsewhere, unit = replace(far, sites=(1,), what="far"), Remark("units", "units", "", sites=(3,))
+    note = Remark("units", "a note", "", severity="note")
+    given = [far, elsewhere, noise, note, unit]
+    assert ordered(given) == (unit, elsewhere, noise, far, note)
+    assert ordered(given[:3]) == (far, elsewhere, noise)
 
 
 def test_a_sound_merge_says_nothing(rng):

@@ -564,6 +564,18 @@ def test_sites_may_have_different_numbers_of_components(honest, rng):
     assert np.abs(means(merged.posterior) - CENTRES).max() < 0.4
 
 
+def test_a_site_that_counts_in_part_keeps_the_remarks_on_its_data():
+    """Else intervals would be called exact although a site says that they are not."""
+    rng, model = np.random.default_rng(3), db.LinearRegression("y", columns={"x": "real", "y": "real"})
+    x = rng.normal(size=(4, 60))
+    sites = [model.fit(np.column_stack([row, slope * row + rng.normal(size=60)])).posterior
+             for slope, row in zip((0.0, 0.05, -0.05, 0.64), x, strict=True)]  # fmt: skip
+    said = db.checking.Remark("other values", "The values of x lie far from the agreed ones.", "Check them.")
+    merged = robust_merge([*sites[:3], replace(sites[3], remarks=(said,))])
+    assert 0.0 < merged.sites[3].counts < 1.0
+    assert f"site 3: {said.what}" in [remark.what for remark in merged.remarks()]
+
+
 def test_reasons_are_told_in_plain_words(honest, rng):
     posteriors, shards = honest[0][KNOWN], honest[1]
     (stranger,) = fitted(KNOWN, [100.0 * shards[0][0]], rng)

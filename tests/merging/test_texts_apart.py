@@ -148,7 +148,7 @@ def test_sites_whose_topics_are_mostly_in_one_are_named_with_what_they_hide(rng)
     remark = said_of(sites)
     assert remark.what.startswith("Most of what s1, s2, s3, s4 found is in topic ")
     assert remark.sites == (1, 2, 3, 4)
-    assert remark.rests_on.startswith("Words of few documents share their counts: 50%")
+    assert remark.rests_on.startswith("Words in few documents share their counts: 50%")
     assert "--solver matching" in remark.advice
     assert said_of(sites, solver="matching") is None
     assert "matching" not in said_of(sites, components=5).advice  # one to one needs eight slots

@@ -151,7 +151,7 @@ def test_topics_of_function_words_are_recognised_in_any_language(rng, language):
         topics = db.LatentDirichletAllocation(2, sorted(vocabulary), topic_prior=0.1)
         fitted[name] = topics.fit(topics.counted(texts), rng=0).posterior
     (said,) = (remark for remark in fitted["all"].remarks if remark.kind == "function words")
-    assert said.what.endswith("with words of all documents, such as function words.")
+    assert said.what.endswith("with words that are spread evenly over documents, such as function words.")
     assert advised([fitted["all"]] * 2)["function words"].what.startswith("At 2 of 2 sites, topics begin with words")
     assert not [remark for remark in fitted["telling"].remarks if remark.kind == "function words"]
 

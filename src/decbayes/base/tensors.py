@@ -25,7 +25,7 @@ def read_arrays(content: bytes) -> Arrays:
     try:
         views = dict(deserialize(content))  # type: ignore[no-untyped-call]
     except (SafetensorError, ValueError, RecursionError) as error:
-        raise InvalidFile("It is damaged, or another kind of file: make it or copy it again.") from error
+        raise InvalidFile("It is damaged, or another kind of file: copy it or make it again.") from error
     return {name: as_array(name, view) for name, view in views.items()}
 
 
@@ -51,7 +51,7 @@ def check_hash(content: bytes) -> None:
     if content[8 : HASH.start] != HASHED:
         return
     if hashlib.sha256(memoryview(content)[HASH.stop :]).hexdigest().encode() != content[HASH]:
-        raise InvalidFile("It was changed or damaged after it was written: make it or copy it again.")
+        raise InvalidFile("It was changed or damaged after it was written: copy it or make it again.")
 
 
 def as_array(name: str, view: Mapping[str, Any]) -> np.ndarray[Any, Any]:

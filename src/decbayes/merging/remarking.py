@@ -215,7 +215,7 @@ def small_sites(
         "small sites",
         what,
         advice,
-        f"The median is {shared.per_parameter:.1f} {unit} per parameter of a component.",
+        f"The median component of a site has {shared.per_parameter:.1f} {unit} per parameter.",
         "warning" if collapsed else "note",
     )
 

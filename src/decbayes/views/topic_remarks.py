@@ -20,7 +20,7 @@ from decbayes.merging.base.coupled import in_memory
 from decbayes.merging.base.subjects import SUBJECT, CommonWords, shared_out, word_affinity, word_counts
 from decbayes.merging.grouping.elsewhere import gain_elsewhere
 from decbayes.merging.placing import OF_ROUND
-from decbayes.models.topics.fit_remarks import FUNCTION_WORDS, LEAST, ONE_IN, topics_of_few
+from decbayes.models.topics.fit_remarks import EVEN_WORDS, FUNCTION_WORDS, LEAST, ONE_IN, topics_of_few
 from decbayes.models.topics.quality import FACTOR, Quality
 from decbayes.remarks import Remark, listed
 
@@ -40,7 +40,7 @@ MOSTLY = 0.5
 # Fewest topics of a site, and of a merge, for these to be told apart; and the share of a site's words that is worth
 # mentioning if it is shared out.
 SEVERAL, HIDDEN = 4, 0.1
-ITS_DOCUMENTS = "`decbayes prevalence` of their documents says which topics they have."
+ITS_DOCUMENTS = "`decbayes prevalence` on their documents says which topics they have."
 ONE_TO_ONE = " Compare with a merge with --solver matching, which keeps a site's topics apart."
 
 
@@ -90,8 +90,8 @@ class MergedTopics:
         remarks = [remark for site in self.alignment.posteriors for remark in site.remarks]
         said = [remark for remark in remarks if remark.kind == FUNCTION_WORDS]
         if said and ONE_IN * len(said) >= len(self.names):
-            what = f"At {len(said)} of {len(self.names)} sites, topics begin with words of all documents"
-            yield replace(said[0], what=f"{what}, such as function words.")
+            what = f"At {len(said)} of {len(self.names)} sites, topics begin with {EVEN_WORDS}."
+            yield replace(said[0], what=what)
 
     def in_one_topic(self) -> Iterator[Remark]:
         """Sites with several topics that are mostly in one slot: slots do not say which topics these sites have.
@@ -113,10 +113,10 @@ class MergedTopics:
             yield Remark(
                 "topics not told apart",
                 f"Most of what {listed([self.names[place] for place in places])} found is in topic"
-                f"{'s' if len(topics) > 1 else ''} {named}: their topics are not told apart, and they may have others, "
-                "too, where the merge names only other sites.",
+                f"{'s' if len(topics) > 1 else ''} {named}: the merge cannot tell their topics apart. They may also "
+                "have topics for which it names only other sites.",
                 ITS_DOCUMENTS + (ONE_TO_ONE if self.narrow else ""),
-                f"Words of few documents share their counts: {least if least == most else f'{least} to {most}'} of all "
+                f"Words in few documents share their counts: {least if least == most else f'{least} to {most}'} of all "
                 "words there."
                 if max(hidden) >= HIDDEN
                 else "",

@@ -33,7 +33,7 @@ def match_probabilities(
 ) -> "Confidence | str":
     """The probability that each match is right, or the reason why it is unknown."""
     if requested is False:
-        return "it was not asked for, or the merge is robust or of a round."
+        return "probabilities were not asked for, or the merge is robust or of a round."
     if requested is None and not calibration.quick(alignment):
         return calibration.why_unknown(alignment) or "simulations take a while. --confidence asks for them."
     try:

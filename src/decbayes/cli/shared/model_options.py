@@ -92,7 +92,7 @@ def simulated_model(
         raise WrongArgument(f"{like} is a posterior of {type(model).__name__}, not of {kind.__name__}.")
     if given:
         names = ", ".join(map(as_option, given))
-        raise WrongArgument(f"{names} and --like {like} exclude each other: with --like they are those of that file.")
+        raise WrongArgument(f"{names} and --like {like} exclude each other: the settings are those of that file.")
     return model, posterior, drawing
 
 

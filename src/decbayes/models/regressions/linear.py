@@ -29,7 +29,7 @@ class Linear(Outcome):
 
     holds: ClassVar[type[Column]] = Gaussian
     family: ClassVar[GaussianGamma] = GaussianGamma()
-    mean_is: ClassVar[str] = "the mean"
+    mean_is: ClassVar[str] = "the expected value"
     new: ClassVar[str] = "value"
 
     def units(self, column: Column) -> tuple[float, float]:

@@ -37,7 +37,7 @@ MOST_LISTED = 100
 # chance, the variance is not known.
 COMMON, VARIES, PAIRS = 0.25, 0.5, 30.0
 BEGINNING, AMONG, ONE_IN = 3, 2, 5
-FUNCTION_WORDS = "function words"
+FUNCTION_WORDS, EVEN_WORDS = "function words", "words that are spread evenly over documents, such as function words"
 # Documents with the same counts of at least this many words are copies; shorter ones may be alike by chance.
 TELLING = 20
 
@@ -68,8 +68,8 @@ def repeats(counts: Counts) -> tuple[Remark, ...]:
 
 
 LEAVE_OUT_REPEATS = (
-    "Leave them out, unless each counts: their topics look too frequent and too certain, and rules on rare words and "
-    "small topics take each copy for another document."
+    "Leave copies out, unless each is a document of its own: their topics look too frequent and too certain, and rules "
+    "on rare words and small topics count every copy."
 )
 
 
@@ -103,8 +103,8 @@ def function_words(posterior: Posterior, even: NDArray[np.int64]) -> tuple[Remar
     number = int((np.isin(topics, even).sum(axis=1) >= AMONG).sum())
     if not number or ONE_IN * number < len(topics) or len(topics) < 2:
         return ()
-    what = f"{number} of {len(topics)} topics {'begins' if number == 1 else 'begin'} with words of all documents"
-    return (Remark(FUNCTION_WORDS, f"{what}, such as function words.", LEAVE_OUT, "", "note"),)
+    what = f"{number} of {len(topics)} topics {'begins' if number == 1 else 'begin'} with {EVEN_WORDS}."
+    return (Remark(FUNCTION_WORDS, what, LEAVE_OUT, "", "note"),)
 
 
 LEAVE_OUT = (

@@ -101,7 +101,9 @@ def print_differences(differences: Sequence[Difference], undecided: str, spread:
         table.add_row(plain(term.name), Text(times, style="yellow" if term.notable else ""), between)
     output().print(table)
     output().print(f"{MEANING}.")
-    output().print("Each term is tested with the others as merged; I² and τ² in a report let all of\nthem differ.")
+    output().print(
+        "Each term is tested with the others at their merged values. For I² and τ² in a\nreport, all terms may differ."
+    )
     for line in verdict(differences, spread[0]):
         output().print(plain(line))
 
@@ -122,7 +124,7 @@ def legend(alignment: Alignment, coupled: CoupledSet, confidence: Confidence | s
     """What the numbers in brackets mean, and how far to trust them."""
     if not isinstance(confidence, Confidence):
         why = plain(f"{confidence[:1].upper()}{confidence[1:]}")
-        yield from ("How likely matches are right is not known.", why)
+        yield from ("It is not known how likely matches are to be right.", why)
         yield "In brackets: the objective's loss in the next best slot, in nats."
         yield f"{close_calls(alignment, coupled)} are close calls (under {CLOSE:g}); others may be wrong, too."
         return
@@ -184,7 +186,7 @@ def print_heterogeneity(spread: Heterogeneity, merged: Posterior, texts: Mapping
     output().print(table)
     output().print(f"{MEANING}, of the value that stands out most.")
     provided = spread.provided(f"{view_of(merged.structure).record}s were independent")
-    output().print(f"p-value: of such a spread,\n{provided}.")
+    output().print(f"p-value: the probability of a spread at least this large\n{provided}.")
 
 
 def between_text(spread: Heterogeneity, merged: Posterior, slot: int) -> str:

@@ -442,7 +442,7 @@ def model_like(kind: type[Model], data: Any, like: Path, settings: dict[str, Any
     number = settings.pop(kind.number, None)
     if settings:
         names = ", ".join(map(as_option, settings))
-        raise WrongArgument(f"{names} and --like {like} exclude each other: with --like they are those of that file.")
+        raise WrongArgument(f"{names} and --like {like} exclude each other: the settings are those of that file.")
     model = model_for(load(like).structure)
     if type(model) is not kind:
         raise StructureMismatch(f"{like} is a posterior of {type(model).__name__}, not of {kind.__name__}.")

@@ -116,7 +116,7 @@ def meaning(model: Regression, posterior: Posterior, level: float) -> str:
     ends = "low and high are the ends of its interval"
     if outcome.new:
         ends = f"if the model holds, a new {outcome.new} is between low and high"
-    narrow = f" Intervals are too narrow: {why}." if why else ""
+    narrow = f" Intervals are probably too narrow: {why}." if why else ""
     return f"mean: {outcome.mean_is}; {ends} ({level:.0%}).{narrow}"
 
 

@@ -10,7 +10,7 @@ from decbayes.columns.cells import FEW_VALUES, seem_coded
 from decbayes.errors import printable
 from decbayes.families import Array
 from decbayes.models.core.points import LONGEST_NAME, missing_codes
-from decbayes.remarks import CONSTANT, REPEATED, ROUND, UNEVEN, Remark, listed
+from decbayes.remarks import CONSTANT, FAR_VALUES, REPEATED, ROUND, UNEVEN, Remark, listed
 
 # With fewer events (or non-events) per coefficient, the expansion around a site's own estimate is rough.
 LEAST_EVENTS = 5.0
@@ -44,8 +44,8 @@ OVERDISPERSED = Remark(
 )
 OTHER_NOISE = Remark(
     UNEVEN,
-    "The noise is not what the model assumes, for example larger for some values of a column: intervals are too narrow "
-    "for at least one coefficient.",
+    "The noise is not what the model assumes (it may grow with a column, for example): the interval of at least one "
+    "coefficient is too narrow.",
     "Use robust errors: decbayes calibrate --robust.",
 )
 REPEATED_PERSONS = Remark(
@@ -150,7 +150,7 @@ def of_values(columns: Mapping[str, Column], points: Array) -> Iterator[Remark]:
             coded.append(name)
         elif another_unit:
             yield Remark(
-                "other values",
+                FAR_VALUES,
                 f"The values of {name} lie far from the agreed centre and scale.",
                 "Does this site use another unit?",
             )

@@ -384,7 +384,7 @@ def report_far(columns: Mapping[str, Column], target: str, used: Sequence[str], 
             if away > (FAR_TARGET if name == target else FAR):
                 warn(
                     f"Column '{name}' is on average {away:.3g} agreed units from its agreed centre, where the prior "
-                    "pulls coefficients to. Give it a centre and a scale, or let sites agree on them."
+                    "pulls coefficients to. Check its unit, and that sites have agreed on its centre and scale."
                 )
 
 
