@@ -1,5 +1,6 @@
 """Terms and constants that matter little in most fits, and are right all the same."""
 
+import tracemalloc
 from dataclasses import replace
 from itertools import product
 
@@ -183,6 +184,14 @@ def test_sites_of_five_rows_keep_apart_what_a_merge_tells_apart(seed):
     merged = db.merge([model.fit(shard, rng=rng).posterior for shard in shards], components=5)
     whole = model.fit(np.concatenate(shards), rng=rng).posterior
     assert model.score(merged, held_out) > model.score(whole, held_out) - 0.1
+
+
+def test_a_tree_of_correlated_columns_needs_memory_for_its_rows_only(rng):
+    """What each of 3,321 features adds is a matrix of 170 MB."""
+    tracemalloc.start()
+    db.GaussianMixture(3, 80, ascent=db.Ascent(passes=0)).fit(rng.normal(size=(6, 80)), rng=0)
+    assert tracemalloc.get_traced_memory()[1] < 5e7
+    tracemalloc.stop()
 
 
 def test_a_tree_of_some_rows_starts_large_tables_with_many_classes_better_than_centres(rng):

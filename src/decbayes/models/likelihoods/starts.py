@@ -42,10 +42,9 @@ def kinds_of_starts(
 
 def groups_of_rows(emissions: Emissions, prior: Mapping[str, Array], features: Array, count: int) -> Indices:
     """The group of each row when `count` are left."""
-    evidence, added = features[:, -1], emissions.added()
-    parts = []
+    evidence, parts, contributions = features[:, -1], [], emissions.contributions(features)
     for name, family in emissions.families.items():
         base = count / len(features) * (prior[name][0] - family.apex(prior[name].shape[1]))
-        parts.append(PlainJoins(family, base, DenseRows(features @ added[name]), evidence))
+        parts.append(PlainJoins(family, base, DenseRows(contributions[name]), evidence))
     fewest = min(count, len(features))
     return joined(parts, len(features), fewest).labels(fewest)
