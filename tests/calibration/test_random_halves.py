@@ -119,6 +119,17 @@ def test_noise_that_is_the_same_everywhere_is_not_remarked_on(noise):
     assert said <= 1
 
 
+def test_noise_that_grows_with_a_column_is_also_seen_beside_many_others():
+    """A fit of 31 coefficients makes the residuals of 150 rows smaller, and what chance does to them as well."""
+    model = db.LinearRegression("y", columns=dict.fromkeys([*(f"x{number}" for number in range(30)), "y"], "real"))
+    rng, said = np.random.default_rng(8), 0
+    for _ in range(30):
+        x, e = rng.normal(size=(150, 30)), rng.normal(size=150)
+        rows = np.column_stack([x, x[:, 0] ** 2 * e])
+        said += bool(db.checking.with_halves(model, model.fit(rows).posterior, rows).remarks)
+    assert said > 0
+
+
 def test_clusters_that_are_none_are_further_apart():
     """Random parts of one table in which no two Gaussians lie."""
     rng = np.random.default_rng(4)

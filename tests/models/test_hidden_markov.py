@@ -112,6 +112,13 @@ def test_a_missing_step_is_summed_over(model, drawn):
     assert np.isfinite(model.fit([gap], rng=np.random.default_rng(0)).bound[-1])
 
 
+def test_a_step_that_no_state_has_for_the_most_part_is_fitted():
+    columns = {"x": db.columns.Gaussian(0.0, 1.0), "there": db.columns.YesNo()}
+    model = db.HiddenMarkov(columns=columns, states=3)
+    posterior = model.fit([[[np.nan, np.nan]]], rng=0).posterior
+    np.testing.assert_allclose(posterior.mean("start"), 1 / 3, atol=1e-3)
+
+
 def test_one_state_is_one_class(rng):
     one = db.HiddenMarkov(states=1, columns=COLUMNS)
     classes = db.LatentClasses(components=1, columns=COLUMNS)

@@ -94,21 +94,22 @@ class Emissions:
 
     def plus(self, natural: Mapping[str, Array], sums: Array) -> Natural:
         """Natural parameters plus the evidence in sums of features, (K, p)."""
-        added = {}
-        for part, span in zip(self.parts, self._spans, strict=True):
-            added[part.name] = natural[part.name] + part.likelihood.contribution(sums[:, span])
+        added = {name: natural[name] + evidence for name, evidence in self.contributions(sums).items()}
+        for name, family in self.families.items():
             # Parameters outside the domain have lost all digits to rounding.
-            check_rounding(0.0 if part.likelihood.family.contains(added[part.name]) else np.inf)
+            check_rounding(0.0 if family.contains(added[name]) else np.inf)
         return added
+
+    def contributions(self, sums: Array) -> Natural:
+        """(K, d) per part: the evidence in sums of features, (K, p)."""
+        return {
+            part.name: part.likelihood.contribution(sums[:, span])
+            for part, span in zip(self.parts, self._spans, strict=True)
+        }
 
     def added(self) -> Natural:
         """(p, d) per part: what one unit of each feature adds to the natural parameters."""
-        width = self._spans[-1].stop
-        one = np.eye(width)
-        return {
-            part.name: part.likelihood.contribution(one[:, span])
-            for part, span in zip(self.parts, self._spans, strict=True)
-        }
+        return self.contributions(np.eye(self._spans[-1].stop))
 
     def tally(self, counts: Array, contribution: Mapping[str, Contribution]) -> Tally:
         """Check the parts against the components' numbers of observations; some values may be missing."""

@@ -19,7 +19,7 @@ from decbayes.models.likelihoods.emissions import Emissions
 Start = Literal["tree", "k-means++", "random"]
 
 # With fewer rows per component, the only start is the tree.
-ROWS_PER_GROUP = 5
+ROWS_PER_GROUP = 3
 # Rows of a tree, whose cost grows with their square.
 MOST_ROWS = 200
 
@@ -42,10 +42,9 @@ def kinds_of_starts(
 
 def groups_of_rows(emissions: Emissions, prior: Mapping[str, Array], features: Array, count: int) -> Indices:
     """The group of each row when `count` are left."""
-    evidence, added = features[:, -1], emissions.added()
-    parts = []
+    evidence, parts, contributions = features[:, -1], [], emissions.contributions(features)
     for name, family in emissions.families.items():
         base = count / len(features) * (prior[name][0] - family.apex(prior[name].shape[1]))
-        parts.append(PlainJoins(family, base, DenseRows(features @ added[name]), evidence))
+        parts.append(PlainJoins(family, base, DenseRows(contributions[name]), evidence))
     fewest = min(count, len(features))
     return joined(parts, len(features), fewest).labels(fewest)

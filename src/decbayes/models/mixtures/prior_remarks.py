@@ -50,6 +50,8 @@ def outweighed(
     family: Family, prior: Array, natural: Array, points: Array, degrees: float, *, pooled: bool = False
 ) -> NDArray[np.intp]:
     """The columns in which the prior adds too much to the scatter, by what it adds to that of fitted clusters."""
+    if not len(natural):
+        return np.empty(0, dtype=np.intp)
     before, fitted = family.parameters(prior[:1]), family.parameters(natural)
     centre, variance = moments(points)
     strength = column(before["strength"])

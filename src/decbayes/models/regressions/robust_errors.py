@@ -131,20 +131,22 @@ class RobustErrors:
         """
         shared, side = self._covariance, len(self._covariance)
         (middle, total), (found, expected, squares) = np.zeros((2, side, side)), np.zeros((3, side))
-        varied, count, rows, sizes = 0.0, 0, 0.0, np.diag(shared)
+        moments, count, rows, sizes = np.zeros(3), 0, 0.0, np.diag(shared)
         for block in self.clusters(data, clusters):
             unpulled = block.unpulled(shared, 0.5, LEAST_LEFT)
             middle += unpulled.T @ unpulled
             total += (block.weights[:, None] * block.matrix).T @ block.matrix
             a, b = (unpulled @ shared) ** 2 / sizes, block.moved(shared) / sizes
             found, expected, squares = found + a.sum(axis=0), expected + b.sum(axis=0), squares + (b**2).sum(axis=0)
-            varied += float((((a - b) ** 2).sum(axis=1) / np.maximum((b**2).sum(axis=1), TINY)).sum())
+            products = np.stack([a**2, a * b, b**2]).sum(axis=2)
+            moments += (products / np.maximum(products[2], TINY)).sum(axis=1)
             count, rows = count + len(a), rows + len(block.matrix)
         if not middle.any():
             return (), False
         rank = int(np.linalg.matrix_rank(total, tol=RANK * np.linalg.norm(total, 2), hermitian=True))
         fitted = self.model.outcome.fitted_noise(rows, rank)
-        larger = clearly_larger(fitted * found, expected, varied / count * squares)
+        varied = moments @ [fitted**2, -2.0 * fitted, 1.0] / count
+        larger = clearly_larger(fitted * found, expected, varied * squares)
         ratio = np.linalg.pinv(total, rcond=RANK, hermitian=True) @ (fitted * middle)
         known, alone, trace = np.diag(total), fitted * np.diag(middle), np.trace(ratio)
         each = np.divide(alone, known, out=np.zeros(side), where=known > 0.0)

@@ -22,7 +22,7 @@ from decbayes.models.likelihoods.emissions import Emissions, Natural, Reference
 from decbayes.models.likelihoods.gaps import observed
 from decbayes.models.likelihoods.likelihood import nearest_centres, scaled
 from decbayes.models.likelihoods.real import Covariance, RealColumns, real_likelihood
-from decbayes.models.likelihoods.starts import Start, groups_of_rows, kinds_of_starts
+from decbayes.models.likelihoods.starts import MOST_ROWS, Start, groups_of_rows, kinds_of_starts
 from decbayes.models.sequences.chains import (
     ChainBlocks,
     Sequential,
@@ -150,7 +150,8 @@ class HiddenMarkov(Sequential):
         emissions = self.emissions.seeing(steps.points)
         if start is None:
             rows, starts_rng = len(steps.points) / self.states, generator(random)
-            kinds = kinds_of_starts(self.ascent.restarts + 1, rows=rows, enough=POINTS_PER_CENTRE, alone=prior is None)
+            alone = prior is None and len(steps.points) <= MOST_ROWS
+            kinds = kinds_of_starts(self.ascent.restarts + 1, rows=rows, enough=POINTS_PER_CENTRE, alone=alone)
             ascent, turns = replace(self.ascent, restarts=len(kinds) - 1), iter(kinds)
 
             def begin() -> Natural:
