@@ -36,6 +36,16 @@ def test_a_first_fit_says_it_if_no_person_has_several_rows_and_nothing_is_hidden
     assert len(db.load(table / "one.posterior").halves) == numbers
 
 
+def test_a_fit_is_kept_if_somebody_interrupts_those_of_halves(run, table, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("decbayes.calibration.differences.halves_of_fits", interrupted)
+    assert run("fit mixture a.csv --components 2 -o one.posterior")[0] == 130
+    kept = db.load(table / "one.posterior")
+    assert (len(kept.halves), len(kept.mean("weights"))) == (0, 2)
+
+
 def test_later_fits_and_merges_do_not_say_it(run, table):
     run("fit mixture a.csv --components 2 -o one.posterior")
     run("fit mixture odd.csv --prior one.posterior -o two.posterior")

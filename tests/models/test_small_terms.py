@@ -148,16 +148,8 @@ def test_starts_are_of_all_kinds_with_few_points_and_a_tree_with_very_few(shape,
         points = rng.normal(size=count)
         for restarts in (0, 3):
             model = db.GaussianMixture(3, 1, **shape, ascent=db.Ascent(restarts=restarts))
-            drawn = []
-            original = type(model)._begin
-            with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(
-                    type(model), "_begin", lambda *args, seen=drawn, made=original: seen.append(args[3]) or made(*args)
-                )
-                model.fit(points, rng=1)
-                drawn.append("on top")
-                model.fit(points, rng=1, prior=model.from_assignments(points[:6], np.arange(6) // 2))
-            begun[count, restarts] = drawn
+            on_top = model.from_assignments(points[:6], np.arange(6) // 2)
+            begun[count, restarts] = [*kinds_begun(model, points), "on top", *kinds_begun(model, points, prior=on_top)]
     centres, both = ["k-means++"] * 4, ["k-means++", "random"] * 2
     few = ["tree"] if "covariance" in shape else ["tree", *both[:3]]
     assert begun == {
@@ -168,6 +160,40 @@ def test_starts_are_of_all_kinds_with_few_points_and_a_tree_with_very_few(shape,
         (30, 0): ["k-means++", "on top", "k-means++"],
         (30, 3): [*centres, "on top", *centres],
     }
+
+
+def kinds_begun(model, data, place=3, **options):
+    """The kinds of starts of a fit, in order."""
+    begun, original = [], type(model)._begin
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(model), "_begin", lambda *args: begun.append(args[place]) or original(*args))
+        model.fit(data, rng=1, **options)
+    return begun
+
+
+def test_a_tree_of_all_points_is_grown_once_and_one_of_a_sample_each_time(rng):
+    model = db.GaussianMixture(3, 1, variance=1.0, start_from="tree", ascent=db.Ascent(passes=1, restarts=2))
+    assert kinds_begun(model, rng.normal(size=200)) == ["tree"]
+    assert kinds_begun(model, rng.normal(size=201)) == ["tree"] * 3
+
+
+@pytest.mark.parametrize(
+    ("steps", "states", "expected"),
+    [
+        (5, 2, ["tree"]),
+        (6, 2, ["tree", "k-means++", "random"]),
+        (200, 25, ["tree", "k-means++", "random"]),
+        (201, 25, ["k-means++", "random", "k-means++"]),
+        (20, 2, ["k-means++"] * 3),
+    ],
+)
+def test_states_start_from_trees_of_few_steps(steps, states, expected, rng):
+    model = db.HiddenMarkov(states, columns={"x": "real"}, ascent=db.Ascent(passes=1, restarts=2))
+    sequences = [rng.normal(size=(steps, 1))]
+    assert kinds_begun(model, sequences, place=4) == expected
+    if steps == 5:
+        before = model.fit(sequences, rng=1).posterior
+        assert kinds_begun(model, sequences, place=4, prior=before) == ["k-means++", "random", "k-means++"]
 
 
 @pytest.mark.parametrize("seed", [2, 3, 5])

@@ -163,7 +163,7 @@ class Clusters(Model):
         if self.auto:
             fit = self._fit_any_number(blocks, generator(random), progress)
         else:
-            fit = self._fit_number(blocks, prior, random, start, progress)
+            fit = self._fit_number(blocks, before, random, start, progress, alone=prior is None)
         return fit if prior is not None else with_remarks(fit, *self._doubts(fit.posterior, blocks))
 
     def _doubts(self, posterior: Posterior, blocks: PointBlocks) -> tuple[Remark, ...]:
@@ -182,14 +182,15 @@ class Clusters(Model):
     def _fit_number(
         self,
         blocks: PointBlocks,
-        prior: Posterior | None,
+        before: Natural,
         random: np.random.Generator | None,
         start: Posterior | None,
         progress: OnPass | None,
+        *,
+        alone: bool,
     ) -> Fit:
-        before = dict((prior or Posterior.of_prior(self.structure)).natural)
         if start is None:
-            kinds, rng = self._starts(len(blocks), prior is None), generator(random)
+            kinds, rng = self._starts(len(blocks), alone), generator(random)
             ascent, turns = replace(self.ascent, restarts=len(kinds) - 1), iter(kinds)
 
             def begin() -> Natural:
@@ -349,13 +350,13 @@ class Clusters(Model):
         """The kind of each start; `alone` if the prior knows no components."""
         starts = self.ascent.restarts + 1
         if self.start_from is not None:
-            return [self.start_from] * starts
+            # A tree of all points is always the same.
+            return [self.start_from] * (1 if self.start_from == "tree" and points <= MOST_ROWS else starts)
         rows, enough = points / self._count, self.points_per_centre
         return kinds_of_starts(starts, rows=rows, enough=enough, alone=alone, few=self._points_per_group)
 
     def _begin(self, blocks: PointBlocks, before: Natural, kind: Start, rng: np.random.Generator) -> Natural:
-        """A first posterior: every point belongs to its nearest centre, or to a random mix of components; or groups of
-        some points."""
+        """A first posterior: groups of some points, or all points in their nearest centres or random mixes of components."""
         if kind == "tree":
             some = blocks.sample(max(MOST_ROWS, ROWS_PER_GROUP * self._count), rng)
             features = blocks.emissions.features(some)
