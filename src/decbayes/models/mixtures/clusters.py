@@ -356,7 +356,7 @@ class Clusters(Model):
         return kinds_of_starts(starts, rows=rows, enough=enough, alone=alone, few=self._points_per_group)
 
     def _begin(self, blocks: PointBlocks, before: Natural, kind: Start, rng: np.random.Generator) -> Natural:
-        """A first posterior: groups of some points, or all points in their nearest centres or random mixes of components."""
+        """A first posterior: points are in groups, in their nearest centres, or in random mixes of components."""
         if kind == "tree":
             some = blocks.sample(max(MOST_ROWS, ROWS_PER_GROUP * self._count), rng)
             features = blocks.emissions.features(some)

@@ -38,6 +38,10 @@ MOST_LISTED = 100
 COMMON, VARIES, PAIRS = 0.25, 0.5, 30.0
 BEGINNING, AMONG, ONE_IN = 3, 2, 5
 FUNCTION_WORDS, EVEN_WORDS = "function words", "words that are spread evenly over documents, such as function words"
+LEAVE_OUT_REPEATS = (
+    "Leave copies out, unless each is a document of its own: their topics look too frequent and too certain, and rules "
+    "on rare words and small topics count every copy."
+)
 # Documents with the same counts of at least this many words are copies; shorter ones may be alike by chance.
 TELLING = 20
 
@@ -65,12 +69,6 @@ def repeats(counts: Counts) -> tuple[Remark, ...]:
         return ()
     what = f"At least {number:,} of {len(counts):,} documents have the same words as others."
     return (Remark("repeated documents", what, LEAVE_OUT_REPEATS, "", "note"),)
-
-
-LEAVE_OUT_REPEATS = (
-    "Leave copies out, unless each is a document of its own: their topics look too frequent and too certain, and rules "
-    "on rare words and small topics count every copy."
-)
 
 
 def even_words(lengths: Array, counts: Counts) -> NDArray[np.int64]:
