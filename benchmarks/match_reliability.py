@@ -25,7 +25,7 @@ from scipy.special import expit, softmax
 from scipy.stats import rankdata
 
 import decbayes as db
-from decbayes.calibration import learning
+from decbayes.calibration import matches
 from decbayes.calibration.matches import overlaps_of
 from decbayes.errors import NotCalibrated
 
@@ -202,7 +202,7 @@ def main():
     parser.add_argument("--state", type=Path, help="keep what is done in this file, and go on from it")
     parser.add_argument("--anyway", action="store_true", help="also of clusters that overlap too much to be calibrated")
     arguments = parser.parse_args()
-    learning.LEAST_TOLD = 0.0 if arguments.anyway else learning.LEAST_TOLD
+    matches.LEAST_CERTAINTY = 0.0 if arguments.anyway else matches.LEAST_CERTAINTY
     count = 4 if arguments.quick else arguments.settings
     state = json.loads(arguments.state.read_text()) if arguments.state and arguments.state.exists() else {}
     result = {}

@@ -81,14 +81,17 @@ def rng() -> np.random.Generator:
 
 
 def set_simulations(brief):
-    """How many worlds are simulated and how many persons left out, where users have not said it."""
-    from decbayes.calibration import differences, learning
+    """How many worlds, halves and rounds are computed and how many persons left out, where users have not said it."""
+    from decbayes.calibration import differences, matches, worlds
     from decbayes.disclosure import _exposure
+    from decbayes.merging.reading import _halves
 
     differences.WORLDS, differences.TIMES_MORE = (2, 1) if brief else (8, 5)
-    learning.MOST_WORLDS, learning.LEAST_MATCHES = (2, 4) if brief else (12, 30)
+    _halves.FEWEST_HALVES, _halves.MOST_HALVES = (1, 1) if brief else (3, 8)
+    worlds.ROUNDS = 2 if brief else 12
+    matches.MOST_WORLDS, matches.LEAST_MATCHES = (2, 4) if brief else (12, 30)
     _exposure.MOST_LEFT_OUT = 20 if brief else 200
-    learning.learned.cache_clear()
+    matches.learned.cache_clear()
 
 
 @pytest.fixture(scope="session", autouse=True)

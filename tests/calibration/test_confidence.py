@@ -7,9 +7,8 @@ import pytest
 from scipy.sparse import csr_array
 
 import decbayes as db
-from decbayes.calibration import learning, worlds
-from decbayes.calibration.learning import distance, rising_curve, shown_at_most
-from decbayes.calibration.matches import Matches, judged, overlaps_of
+from decbayes.calibration import matches, worlds
+from decbayes.calibration.matches import Matches, distance, judged, overlaps_of, rising_curve, shown_at_most
 from decbayes.errors import NotCalibrated, StructureMismatch
 from decbayes.merging.reading import Curve, Reliability
 from decbayes.reporting.reports import page
@@ -233,9 +232,9 @@ def test_probabilities_come_true_where_margins_are_far_too_sure(rng):
 def test_what_was_learned_depends_on_the_set_alone_and_is_remembered(fitted, monkeypatch):
     found, _, _ = fitted
     first = db.checking.reliability(found, model=MODEL, matches=30)
-    learning.learned.cache_clear()
+    matches.learned.cache_clear()
     assert db.checking.reliability(found, model=MODEL, matches=30) == first
-    monkeypatch.setattr(learning, "simulated_matches", None)
+    monkeypatch.setattr(matches, "simulated_matches", None)
     assert db.checking.reliability(found, model=MODEL, matches=30) == first
 
 

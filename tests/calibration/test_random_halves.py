@@ -9,7 +9,7 @@ import pytest
 
 import decbayes as db
 from decbayes import files
-from decbayes.calibration import differences
+from decbayes.calibration import refitted_halves
 from decbayes.errors import DecbayesError, InvalidPosterior
 from decbayes.merging.reading import Chance, widened
 from decbayes.posterior import unchecked
@@ -63,8 +63,10 @@ def test_where_the_model_holds_halves_are_as_far_apart_as_it_expects(rng):
     np.testing.assert_allclose(np.mean(of_rows, axis=0), 1.0, atol=0.1)
     points = [rng.normal(size=(200, 2)) + 8.0 * rng.integers(2, size=(200, 1)) for _ in range(4)]
     of_fits = stated(CLUSTERS, points, [fit.posterior for fit in CLUSTERS.fit_many(points, rng=rng)])
-    # 12 halves of 8 degrees of freedom; equal sites are 1.2 apart because data are drawn from their fits.
-    assert 0.7 < np.mean([one.halves for one in of_fits]) < 1.7
+    # 32 halves of 8 degrees of freedom; equal sites are 1.2 apart because data are drawn from their fits.
+    of_rows, expected = np.mean([one.halves for one in of_fits], axis=0)
+    assert 0.9 < expected < 1.5
+    assert 0.75 < of_rows / expected < 1.3
 
 
 def test_a_persons_rows_stay_in_one_half(rng):
@@ -152,10 +154,11 @@ def test_rounds_keep_what_the_first_fits_said():
 def test_of_many_rows_a_sample_is_fitted(monkeypatch, rng):
     points = rng.normal(size=(400, 2)) + 8.0 * rng.integers(2, size=(400, 1))
     sizes = []
-    monkeypatch.setattr(differences, "MOST_OBSERVATIONS", 100.0)
+    monkeypatch.setattr(refitted_halves, "MOST_ROWS", 100)
     monkeypatch.setattr(db.GaussianMixture, "taken", lambda self, data, rows: sizes.append(len(rows)) or data[rows])
     said = db.checking.with_halves(CLUSTERS, CLUSTERS.fit(points, rng=rng).posterior, points)
-    assert (len(said.halves), sizes) == (3, [100, 50, 50, 50])
+    # The sample and 8 halves of 8 degrees of freedom each; the same of rows drawn from its fit.
+    assert (len(said.halves), sizes) == (2, [100, *8 * [50], 100, *8 * [50]])
 
 
 def test_halves_are_no_part_of_the_value_and_travel_in_files(tmp_path, rng):
@@ -184,31 +187,26 @@ def test_other_values_are_refused_in_memory_and_in_files(halves, rng):
 
 def test_a_site_that_claims_to_vary_wildly_hides_little():
     chance = Chance(np.ones(2), np.full(2, 20.0), np.full(2, 100.0))
-    sites = [replace(POINTS_ALIKE, halves=halves) for halves in [(0.9, 1.1, 1.0)] * 5 + [(1e6,) * 500]]
+    sites = [replace(POINTS_ALIKE, halves=halves) for halves in [(1.0, 1.0)] * 5 + [(1e6, 1.0)]]
     wider = widened(chance, sites, 8.0)
-    # Five sites say 1, one counts for 4; three values of each.
-    np.testing.assert_allclose(wider.mean, (5 * 1.0 + 4.0) / 6)
+    np.testing.assert_allclose(wider.mean, (5 * 1.0 + 4.0) / 6)  # five sites say 1, one counts for 4
 
 
-def test_halves_of_the_same_rows_count_once_and_sites_that_vary_unequally_make_chance_vary_more():
-    """What ten sites say is known from ten sites, however many halves each has compared."""
-    chance = Chance(np.ones(2), np.full(2, 20.0), np.full(2, 1e9))
-    alike, unlike = [3.0] * 10, [1.0, 5.0] * 5
-    wide = {
-        count: [
-            widened(chance, [replace(POINTS_ALIKE, halves=[value] * count) for value in values], 8.0)
-            for values in (alike, unlike)
-        ]
-        for count in (1, 3)
-    }
-    for once, thrice in zip(*wide.values(), strict=True):
-        np.testing.assert_allclose((once.mean, once.degrees, once.shape), (thrice.mean, thrice.degrees, thrice.shape))
-    even, uneven = wide[3]
-    np.testing.assert_allclose((even.mean, even.shape), (np.full(2, 3.0), chance.shape))
-    # Their variance is 40/9 (ten values, a mean of 3), and its expectation by chance 9 · 2 / (3 · 8).
+def test_equal_sites_are_apart_as_halves_are_relative_to_those_of_drawn_rows():
+    """Known as from both, and with more chance where sites vary unequally: a slot adds up few of them."""
+    chance = Chance(np.ones(2), np.array([20.0, 40.0]), np.full(2, 1e9))
+    even, uneven = (
+        widened(chance, [replace(POINTS_ALIKE, halves=(value, 1.5)) for value in values], 10.0)
+        for values in ([3.0] * 10, [1.0, 5.0] * 5)
+    )
+    np.testing.assert_allclose((even.mean, even.shape), (np.full(2, 2.0), chance.shape))
+    # 8 halves of 10 degrees of freedom make values vary by 2 / 80 of their squares.
+    np.testing.assert_allclose(even.degrees, 20.0 / (2.0 / 80.0 + 2.0 / 80.0), rtol=1e-6)
+    # The variance of ten values of 1 and 5 is 40/9.
     relative = 40.0 / 81.0
-    np.testing.assert_allclose(uneven.degrees, 20.0 / relative, rtol=1e-6)
-    np.testing.assert_allclose(uneven.shape, chance.shape / (1.0 + relative - 1.0 / 12.0))
+    np.testing.assert_allclose(uneven.degrees, 20.0 / (relative + 2.0 / 80.0), rtol=1e-6)
+    more = relative - 2.0 / 80.0
+    np.testing.assert_allclose(1.0 / uneven.shape, (1.0 + more) / chance.shape + more / 9.0)
 
 
 @pytest.mark.parametrize("rows", [15, 19])
@@ -286,5 +284,6 @@ def test_no_value_that_files_may_hold_makes_equal_sites_differ(rng, value):
     rows = [replace(LINEAR.fit(rng.normal(size=(60, 3))).posterior, halves=(value,) * 5) for _ in range(4)]
     assert probability(rows)[0] > 0.05
     points = [rng.normal(size=(60, 2)) + 8.0 * rng.integers(2, size=(60, 1)) for _ in range(3)]
-    fits = [replace(fit.posterior, halves=(value,) * 3) for fit in CLUSTERS.fit_many(points, rng=rng)]
-    assert np.nanmin(probability(fits, worlds=2)) > 0.01
+    fits = [fit.posterior for fit in CLUSTERS.fit_many(points, rng=rng)]
+    for halves in ((value, value), (value, 0.0), (0.0, value)):
+        assert np.nanmin(probability([replace(fit, halves=halves) for fit in fits], worlds=2)) > 0.01

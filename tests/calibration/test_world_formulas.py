@@ -12,8 +12,19 @@ from scipy.stats import ks_2samp, norm
 import decbayes as db
 from decbayes.calibration import differences, worlds
 from decbayes.calibration.differences import Redrawing, small_enough
-from decbayes.calibration.learning import check_setting, checked_certainty, curves_of, distance, learned, rising_curve
-from decbayes.calibration.matches import Matches, judged, overlap, overlaps_of, shares_of
+from decbayes.calibration.matches import (
+    Matches,
+    check_setting,
+    checked_certainty,
+    curves_of,
+    distance,
+    judged,
+    learned,
+    overlap,
+    overlaps_of,
+    rising_curve,
+    shares_of,
+)
 from decbayes.calibration.plans import PlanReport, Share, about_matches, about_scores, mean_and_error
 from decbayes.calibration.trials import BARS, DRAWS, Trial, covered_by, label_of, likely
 from decbayes.calibration.worlds import Setting, Worlds, number_and_length, quick, sharpened, simulated_shard
@@ -277,17 +288,17 @@ def test_worlds_are_as_many_as_matches_need(rng, monkeypatch):
     """At least three, at most twelve; six matches are expected of each."""
     _, aligned = clusters(rng)
     asked = []
-    monkeypatch.setattr("decbayes.calibration.learning.checked_certainty", lambda *_: 1.0)
+    monkeypatch.setattr("decbayes.calibration.matches.checked_certainty", lambda *_: 1.0)
     size = 40
     fake = Matches(*(rng.gamma(2.0, size=size) for _ in range(3)), rng.random(size), np.ones(size), np.zeros(size))
-    monkeypatch.setattr("decbayes.calibration.learning.simulated_matches", lambda *_: fake)
+    monkeypatch.setattr("decbayes.calibration.matches.simulated_matches", lambda *_: fake)
     monkeypatch.setattr(Worlds, "first", lambda self, count: asked.append(count) or [None])
     for wanted in (1, 18, 19, 60, 72, 73, 400):
         learned(Worlds(Setting(aligned), (bytes([wanted % 256, 1]),)), wanted)
     assert asked == [3, 3, 4, 10, 12, 12, 12]
     for few, fine in ((29, False), (30, True)):
         part = Matches(*(column[:1].repeat(few) for column in vars(fake).values()))
-        monkeypatch.setattr("decbayes.calibration.learning.simulated_matches", lambda *_, part=part: part)
+        monkeypatch.setattr("decbayes.calibration.matches.simulated_matches", lambda *_, part=part: part)
         if fine:
             learned(Worlds(Setting(aligned), (bytes([few, 2]),)), 400)
         else:

@@ -25,7 +25,7 @@ def table(tmp_path, rng):
 @pytest.mark.parametrize(
     ("command", "numbers"),
     [
-        ("mixture a.csv --components 2", 3),
+        ("mixture a.csv --components 2", 2),
         ("linear-regression a.csv --formula y~x --kinds x=real,y=real", 2 + 2),
         ("mixture visits.csv --columns x,y --components 2 --person person", 0),
         ("mixture odd.csv --components 2 --variance 1 --prior-variance 1e4", 0),
@@ -40,7 +40,7 @@ def test_a_fit_is_kept_if_somebody_interrupts_those_of_halves(run, table, monkey
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("decbayes.calibration.differences.halves_of_fits", interrupted)
+    monkeypatch.setattr("decbayes.calibration.refitted_halves.halves_of_fits", interrupted)
     assert run("fit mixture a.csv --components 2 -o one.posterior")[0] == 130
     kept = db.load(table / "one.posterior")
     assert (len(kept.halves), len(kept.mean("weights"))) == (0, 2)

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from decbayes.calibration.intervals import calibrate as calibrate
     from decbayes.calibration.intervals import calibrated as calibrated
     from decbayes.calibration.intervals import jackknifed as jackknifed
-    from decbayes.calibration.learning import reliability as reliability
-    from decbayes.calibration.learning import why_unknown as why_unknown
     from decbayes.calibration.linear_response import covariance as covariance
     from decbayes.calibration.matches import overlap as overlap
+    from decbayes.calibration.matches import reliability as reliability
+    from decbayes.calibration.matches import why_unknown as why_unknown
     from decbayes.calibration.plans import PlanReport as PlanReport
     from decbayes.calibration.plans import advice as advice
     from decbayes.calibration.plans import try_plan as try_plan
@@ -40,9 +40,8 @@ else:
             ".differences": "heterogeneity",
             ".halves": "with_halves",
             ".intervals": "calibrate calibrated jackknifed",
-            ".learning": "reliability why_unknown",
             ".linear_response": "covariance",
-            ".matches": "overlap",
+            ".matches": "overlap reliability why_unknown",
             ".plans": "PlanReport advice try_plan",
             ".pooling": "Pooled pool",
             "decbayes.models.topics.corpus_shares": "TopicShares topic_shares",

@@ -1,7 +1,4 @@
-"""Whether sites differ by more than chance: p-values from simulated sites that share the same values.
-
-The same comparison shows how far random halves of one site's rows are apart.
-"""
+"""Whether sites differ by more than chance: p-values from simulated sites that share the same values."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,8 +11,6 @@ from scipy.optimize import linear_sum_assignment
 from decbayes.base.arguments import check_kind, check_whole
 from decbayes.calibration.worlds import (
     QUICK,
-    RESTARTS,
-    TIMES,
     Setting,
     Worlds,
     in_common_terms,
@@ -26,14 +21,12 @@ from decbayes.calibration.worlds import (
 from decbayes.contents import has_data
 from decbayes.errors import NotCalibrated, StructureMismatch
 from decbayes.families import Array, dense
-from decbayes.merging import Alignment, Heterogeneity, align, reading
+from decbayes.merging import Alignment, Heterogeneity, reading
 from decbayes.merging.base.components import Components
 from decbayes.merging.base.problem import Solver
 from decbayes.merging.base.recentring import recentred
 from decbayes.merging.grouping.search import SlotSearch
 from decbayes.merging.reading import RANK, Chance, Chances, Coefficients, Spread, ranks
-from decbayes.models.core.model import Model
-from decbayes.models.core.persons import Persons
 from decbayes.models.core.registry import model_for
 from decbayes.models.core.simulation import drawn_parameters
 from decbayes.models.regressions.messages.redrawn import RowsLike
@@ -55,8 +48,6 @@ PRIOR_WORLDS = 2.0
 # Differences are not quantified if equal sites differ, on average over slots, this many times more than sites with
 # separate components would: fits of components that overlap so much end in different places.
 MOST_BY_CHANCE = 5.0
-# The expected 2D of two sites of n rows, relative to that of n rows and a half of them.
-AS_TWO_SITES = (0.5 * (2.0 + 2.0 / TIMES)) / ((1.0 + 3.0 / TIMES) / 3.0)
 # Rows times coefficients of one world of a regression up to which many worlds take seconds.
 QUICK_CELLS = 300_000
 
@@ -381,34 +372,3 @@ def redrawn_spreads(redrawing: Redrawing, world: int) -> tuple[Spread, Spread]:
     parts = [part for part in (family.quadratic(contribution, merged.natural[factor]) for contribution in sent) if part]
     coefficients = Coefficients(*map(np.array, zip(*parts, strict=True))).without_shared(not_shared(alignment))
     return coefficients.compared(np.ones(1))[0], coefficients.each()
-
-
-def halves_of_fits(model: Model, posterior: Posterior, data: Any, persons: Persons) -> tuple[float, ...]:
-    """How far the fits of random halves are from that of all rows, relative to the number of parameters.
-
-    With n rows, and k n rows drawn for each fitted row, the variance of the difference from a fit of m = n / 2 rows is
-    1/m − 1/n + 1/(k n) + 1/(k m) per row, and that of two sites 2/n + 2/(k n): see `AS_TWO_SITES`. Two halves would
-    end in the same place more rarely than two sites, and a bootstrap would take rows twice. Of many rows, as of a large
-    site that is simulated, a random sample is fitted.
-    """
-    check_comparable(posterior.structure)
-    if too_narrow([posterior]):
-        return ()
-    fast = replace(model, ascent=replace(model.ascent, restarts=min(model.ascent.restarts, RESTARTS)))
-    rng, rows = np.random.default_rng(int(posterior.digest[:16], 16)), persons.rows(model.count(data))
-
-    def fit_of(share: float) -> Posterior:
-        some = rng.permutation(len(rows))[: round(share * len(rows))]
-        return fast.fit(model.taken(data, np.concatenate([rows[person] for person in some])), rng=rng).posterior
-
-    if model.count(data) > MOST_OBSERVATIONS:
-        some = rng.permutation(len(rows))[: int(len(rows) * MOST_OBSERVATIONS / model.count(data))]
-        rows = [rows[person] for person in some]
-        posterior = fit_of(1.0)
-    values: list[float] = []
-    for _ in range(reading.HALVES):
-        common = in_common_terms(small_enough(align([posterior, fit_of(0.5)]), None))
-        spread = reading.spread_of_components(common.redivided or common.alignment, common.coupled)
-        if (freedom := spread.freedom.sum()) > 0.0:
-            values.append(float(AS_TWO_SITES * spread.statistic.sum() / freedom))
-    return tuple(values)

@@ -45,7 +45,7 @@ def with_halves(model: Model, posterior: Posterior, data: Any, *, persons: Any =
     try:
         if isinstance(model, Regression):
             return of_rows(model, posterior, data, people)
-        from decbayes.calibration.differences import halves_of_fits  # regressions need not load it
+        from decbayes.calibration.refitted_halves import halves_of_fits  # regressions need not load it
 
         return replace(posterior, halves=halves_of_fits(model.for_posterior(posterior), posterior, data, people))
     except (DecbayesError, np.linalg.LinAlgError, ArithmeticError):

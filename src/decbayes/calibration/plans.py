@@ -13,8 +13,7 @@ from joblib import Parallel, delayed
 
 from decbayes.base.arguments import check_whole
 from decbayes.base.workers import jobs
-from decbayes.calibration.learning import curves_of
-from decbayes.calibration.matches import Matches
+from decbayes.calibration.matches import Matches, curves_of
 from decbayes.calibration.trials import Plan, Trial, check_plan, trial
 
 # Thresholds for advice.

@@ -7,8 +7,9 @@ to what the model expects, m their mean and v their variance, equal sites are m 
 is known as from 2 N m² / v degrees of freedom, and 1 + v / m² multiplies the variance of the statistic: sites that
 vary more have more of it. A site counts for at most `MOST` times the median: a faulty one would hide differences.
 
-    components      one value per half: how far its fit is from that of all rows. They are computed from the same rows,
-                    so w_s is their mean; of v / m², what exceeds its expectation by chance multiplies the variance
+    components      how far fits of halves are from that of all rows, and how far they are in rows drawn from that fit:
+                    fits of few rows end in other places even if the model holds. m is the ratio of the means over
+                    sites. A slot's statistic adds up S sites, and varies by v / m² / (S − 1) more
     coefficients    of all together, tr W / D with W = P⁻¹ Σ_n u_n u_nᵀ, where P is the information of the rows and u_n
                     their scores; D tr W² / (tr W)², which shows how unequal directions are; and, for each,
                     Σ_n u_nj² / P_jj, or 0 where it is not known
@@ -23,17 +24,30 @@ from decbayes.families import Array
 from decbayes.merging.reading._heterogeneity import KNOWN, Chance, Chances
 from decbayes.posterior import Posterior
 
-# Random halves of the rows whose fits are compared: further values of a site do not count.
-HALVES = 3
-# The largest value of a site that counts, relative to the median.
+# Halves of a site with components: as many as add up to ENOUGH degrees of freedom. With fewer, small differences are
+# missed where the model holds.
+FEWEST_HALVES, MOST_HALVES, ENOUGH = 3, 8, 150.0
+# The largest value of a site, or of a half of its rows, that counts, relative to the median.
 MOST = 4.0
 TINY = 1e-100
+# Values of a site with components: those of its rows, and those of rows drawn from its fit.
+OF_FITS = 2
+
+
+def number_of_halves(freedom: float) -> int:
+    """How many halves of a site's rows are fitted, if it has so many degrees of freedom."""
+    return int(np.clip(np.ceil(ENOUGH / max(freedom, 1.0)), FEWEST_HALVES, MOST_HALVES))
+
+
+def capped(values: Array) -> Array:
+    """Values that count: of each column, none of them far more than the median."""
+    return np.asarray(np.minimum(values, MOST * np.nanmedian(values, axis=0)))
 
 
 class Pooled(NamedTuple):
-    """The mean of stated values, at least 1; their variance relative to its square; and degrees of freedom."""
+    """The mean of stated values; their variance relative to its square; and degrees of freedom."""
 
-    times: Array
+    mean: Array
     variance: Array
     degrees: Array
 
@@ -42,21 +56,26 @@ class Pooled(NamedTuple):
         """Of each column; NaN is not known. `least` is the least relative variance that values have."""
         count = np.maximum(np.isfinite(values).sum(axis=0), 1)
         known = np.where(np.isfinite(values).any(axis=0), values, 1.0)
-        capped = np.minimum(known, MOST * np.nanmedian(known, axis=0))
-        mean = np.maximum(np.nanmean(capped, axis=0), TINY)
-        variance = np.maximum(np.nanvar(capped, axis=0) * count / np.maximum(count - 1, 1) / mean**2, least)
-        return cls(np.maximum(mean, 1.0), variance, 2.0 * count / np.maximum(variance, 1.0 / KNOWN))
+        counted = capped(known)
+        mean = np.maximum(np.nanmean(counted, axis=0), TINY)
+        variance = np.maximum(np.nanvar(counted, axis=0) * count / np.maximum(count - 1, 1) / mean**2, least)
+        return cls(mean, variance, 2.0 * count / np.maximum(variance, 1.0 / KNOWN))
+
+    @property
+    def times(self) -> Array:
+        return np.maximum(self.mean, 1.0)
 
 
 def widened(chance: Chance, posteriors: Sequence[Posterior], freedom: float) -> Chance:
     """The spread of equal sites' components by chance; of one site it has this many degrees of freedom."""
-    stated = np.array([[np.mean(one.halves[:HALVES])] for one in posteriors if one.halves])
-    known = chance.mean[np.isfinite(chance.mean)]
-    if not len(stated) or not len(known) or not freedom > 0.0:
+    stated = np.array([one.halves for one in posteriors if len(one.halves) == OF_FITS])
+    if not len(stated) or not freedom > 0.0:
         return chance
-    by_chance = 2.0 / (HALVES * freedom)
-    pooled = Pooled.of(stated / known.mean(), least=by_chance)
-    return chance.widened(pooled.times[0], 1.0 + pooled.variance[0] - by_chance, pooled.degrees[0])
+    by_chance = 2.0 / (number_of_halves(freedom) * freedom)
+    pooled = Pooled.of(stated, least=by_chance)
+    (times, expected), unequal = pooled.mean, pooled.variance[0] - by_chance
+    variance = 1.0 + unequal + unequal * chance.shape / max(len(posteriors) - 1, 1)
+    return chance.widened(max(times / expected, 1.0), variance, 1.0 / (1.0 / pooled.degrees).sum())
 
 
 def widened_each(chances: Chances, posteriors: Sequence[Posterior]) -> Chances:
@@ -67,7 +86,7 @@ def widened_each(chances: Chances, posteriors: Sequence[Posterior]) -> Chances:
         return chances
     values = np.array(stated)
     pooled = Pooled.of(np.where(values > 0.0, values, np.nan))
-    times, variance, degrees = (part[2:] for part in pooled)
+    times, variance, degrees = (part[2:] for part in (pooled.times, pooled.variance, pooled.degrees))
     unequal = np.clip(np.median(values[:, 1]), 1.0, width - 2)
     joint = chances.joint.widened(pooled.times[0], unequal * (1.0 + pooled.variance[0]), pooled.degrees[0])
     return Chances(joint, chances.each.widened(times, 1.0 + variance, degrees), times / pooled.times[0])
