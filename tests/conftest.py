@@ -81,11 +81,13 @@ def rng() -> np.random.Generator:
 
 
 def set_simulations(brief):
-    """How many worlds are simulated and how many persons left out, where users have not said it."""
-    from decbayes.calibration import differences, learning
+    """How many worlds, halves and rounds are computed and how many persons left out, where users have not said it."""
+    from decbayes.calibration import differences, learning, worlds
     from decbayes.disclosure import _exposure
+    from decbayes.merging import reading
 
     differences.WORLDS, differences.TIMES_MORE = (2, 1) if brief else (8, 5)
+    reading.HALVES, worlds.ROUNDS = (1, 2) if brief else (3, 12)
     learning.MOST_WORLDS, learning.LEAST_MATCHES = (2, 4) if brief else (12, 30)
     _exposure.MOST_LEFT_OUT = 20 if brief else 200
     learning.learned.cache_clear()
