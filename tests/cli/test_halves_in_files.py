@@ -31,7 +31,9 @@ def table(tmp_path, rng):
         ("mixture odd.csv --components 2 --variance 1 --prior-variance 1e4", 0),
     ],
 )
-def test_a_first_fit_says_it_if_no_person_has_several_rows_and_nothing_is_hidden(run, table, command, numbers):
+def test_a_first_fit_says_it_if_no_person_has_several_rows_and_nothing_is_hidden(
+    as_shipped, run, table, command, numbers
+):
     run(f"fit {command} --rules usual -o one.posterior")
     assert len(db.load(table / "one.posterior").halves) == numbers
 

@@ -102,7 +102,7 @@ def test_without_a_site_that_stands_out_differences_that_warnings_are_about_are_
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_differences_of_components_are_said_only_with_the_condition_that_the_model_holds(rng):
+def test_differences_of_components_are_said_only_with_the_condition_that_the_model_holds(as_shipped, rng):
     model = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)
     shards = [np.repeat([-8.0, 8.0 + move], 80)[:, None] + rng.normal(size=(160, 1)) for move in (0.0, 1.0, 2.0)]
     alone = [model.fit(shard, rng=rng).posterior for shard in shards]

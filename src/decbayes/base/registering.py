@@ -1,6 +1,7 @@
 """Registries: things by name, shipped with the package, registered by users, or offered by other packages."""
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -22,10 +23,8 @@ class Registry(Mapping[str, Thing]):
         self.registered[self.name_of(thing)] = thing
 
     def offered(self) -> Mapping[str, Any]:
-        """The entry points of installed packages by name; finding them is slow."""
-        from importlib.metadata import entry_points
-
-        return {point.name: point for point in entry_points(group=self.group)} if self.group else {}
+        """The entry points of installed packages by name."""
+        return points_of(self.group) if self.group else {}
 
     def __getitem__(self, name: str) -> Thing:
         if name in self.shipped:
@@ -44,3 +43,10 @@ class Registry(Mapping[str, Thing]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
+
+
+@cache
+def points_of(group: str) -> Mapping[str, Any]:
+    from importlib.metadata import entry_points
+
+    return {point.name: point for point in entry_points(group=group)}

@@ -59,6 +59,9 @@ def share_out(tasks: Iterable[Callable[[], object]], *, most: int | None = None)
     If one fails, or on Ctrl-C, tasks not yet started are dropped and the others are waited for.
     """
     waiting = deque(tasks)
+    if len(waiting) == 1:  # as in a pass over few rows, of which there are thousands
+        waiting.pop()()
+        return
 
     def work() -> None:
         while waiting:
@@ -72,8 +75,7 @@ def share_out(tasks: Iterable[Callable[[], object]], *, most: int | None = None)
                 waiting.clear()
                 raise
 
-    # The number of cores is read from files, which takes longer than a small task.
-    threads = min(len(waiting), thread_count() if most is None else most) if len(waiting) > 1 else 1
+    threads = min(len(waiting), thread_count() if most is None else most)
     helpers = [pool().submit(work) for _ in range(threads - 1)]
     try:
         work()

@@ -285,10 +285,8 @@ class Family(ABC):
         Computed as A(apex + s c) / s with a large s. Each observation adds a little of λ0 − apex, `base`, so that a
         maximum exists even if the likelihood has none. Zero without evidence.
         """
-        peaks = np.zeros(len(contribution))
-        (filled,) = np.nonzero(evidence > 0.0)
-        cone = contribution[filled] + evidence[filled, None] * base
-        peaks[filled] = self.defined_terms(self.apex(len(base)) + SHARP * cone, -np.inf) / SHARP
+        cone = self.apex(len(base)) + SHARP * (contribution + evidence[:, None] * base)
+        peaks = np.where(evidence > 0.0, self.defined_terms(cone, -np.inf) / SHARP, 0.0)
         return np.where(np.isfinite(peaks), peaks, -IMPOSSIBLE * np.abs(evidence))
 
     def observations(self, prior: Array, rows: Rows) -> Array:
@@ -347,6 +345,8 @@ class Family(ABC):
     def defined_terms(self, natural: Array, otherwise: float = np.nan) -> Array:
         """The row terms, with another value for rows outside the domain."""
         inside = self.contains_rows(natural)
+        if inside.all():
+            return self.row_terms(natural)
         terms = np.full(len(natural), otherwise)
         terms[inside] = self.row_terms(natural[inside])
         return terms

@@ -84,7 +84,8 @@ class KnownVariance:
         return np.column_stack([points, np.sum(points**2, axis=1), np.ones(len(points))])
 
     def coefficients(self, natural: Array) -> Array:
-        mean, square = np.split(self.family.expected_statistics(natural), [-1], axis=1)
+        expected = self.family.expected_statistics(natural)
+        mean, square = expected[:, :-1], expected[:, -1:]
         constant = -0.5 * square / self.variance - 0.5 * mean.shape[1] * (LOG_2_PI + log(self.variance))
         slope = np.full((len(mean), 1), -0.5 / self.variance)
         return np.hstack([mean / self.variance, slope, constant]).T
@@ -115,12 +116,13 @@ class SphericalCovariance:
         return np.column_stack([points, np.sum(points**2, axis=1), np.ones(len(points))])
 
     def coefficients(self, natural: Array) -> Array:
-        log_precision, precision, shift, square = np.split(self.family.expected_statistics(natural), [1, 2, -1], axis=1)
+        expected = self.family.expected_statistics(natural)
+        log_precision, precision, shift, square = expected[:, :1], expected[:, 1:2], expected[:, 2:-1], expected[:, -1:]
         constant = 0.5 * (shift.shape[1] * (log_precision - LOG_2_PI) - square)
         return np.hstack([shift, -0.5 * precision, constant]).T
 
     def contribution(self, sums: Array) -> Array:
-        first, square, count = np.split(sums, [-2, -1], axis=1)
+        first, square, count = sums[:, :-2], sums[:, -2:-1], sums[:, -1:]
         return np.hstack([0.5 * first.shape[1] * count, -0.5 * square, first, -0.5 * count])
 
     def log_predictive(self, natural: Array, points: Array) -> Array:
@@ -147,15 +149,14 @@ class FullCovariance:
         return np.column_stack([upper_products(points), points, np.ones(len(points))])
 
     def coefficients(self, natural: Array) -> Array:
-        half_log_determinant, rest, square = np.split(self.family.expected_statistics(natural), [1, -1], axis=1)
-        side = square_side(natural.shape[1], extra=2)
-        precision, shift = np.split(rest, [side * side], axis=1)
-        constant = half_log_determinant - 0.5 * (square + side * LOG_2_PI)
-        return np.hstack([-0.5 * folded(precision.reshape(-1, side, side)), shift, constant]).T
+        expected, side = self.family.expected_statistics(natural), square_side(natural.shape[1], extra=2)
+        precision = expected[:, 1 : 1 + side * side].reshape(-1, side, side)
+        constant = expected[:, :1] - 0.5 * (expected[:, -1:] + side * LOG_2_PI)
+        return np.hstack([-0.5 * folded(precision), expected[:, -1 - side : -1], constant]).T
 
     def contribution(self, sums: Array) -> Array:
         side = (isqrt(8 * sums.shape[1] + 1) - 3) // 2  # the width is side (side + 1) / 2 + side + 1
-        half, mean, count = np.split(sums, [-side - 1, -1], axis=1)
+        half, mean, count = sums[:, : -side - 1], sums[:, -side - 1 : -1], sums[:, -1:]
         return np.hstack([count, -0.5 * flat(mirrored(half, side)), mean, -0.5 * count])
 
     def log_predictive(self, natural: Array, points: Array) -> Array:
