@@ -136,19 +136,15 @@ def separated(design: Array, targets: Array) -> bool:
 
 
 def of_values(columns: Mapping[str, Column], points: Array) -> Iterator[Remark]:
-    """Real columns that seem to be in another unit than the agreed one, or to hold a code for missing values."""
+    """Numbers that seem to be in another unit than the agreed one, or to hold a code for missing values."""
     coded = []
     for name, values in zip(columns, points.T, strict=True):
         column = columns[name]
-        if column.factor != "real" or len(values) < LEAST_ROWS:
+        if column.flag or len(values) < LEAST_ROWS:
             continue
-        zero, unit = column.zero_and_unit
-        centre, times = float(values.mean()), float(values.std()) / unit
-        far = abs(centre - zero) > AWAY * unit * max(times, 1.0) and not 1.0 / SCALES <= times <= SCALES
-        another_unit = far and 1.0 / ALIKE < centre / (times * zero or np.inf) < ALIKE
         if seem_coded(values):
             coded.append(name)
-        elif another_unit:
+        elif is_in_another_unit(column, values):
             yield Remark(
                 FAR_VALUES,
                 f"The values of {name} lie far from the agreed centre and scale.",
@@ -156,6 +152,16 @@ def of_values(columns: Mapping[str, Column], points: Array) -> Iterator[Remark]:
             )
     if coded:
         yield missing_codes(coded)
+
+
+def is_in_another_unit(column: Column, values: Array) -> bool:
+    """Whether a real column's values lie far from the agreed centre, at another scale."""
+    if column.factor != "real":
+        return False
+    zero, unit = column.zero_and_unit
+    centre, times = float(values.mean()), float(values.std()) / unit
+    far = abs(centre - zero) > AWAY * unit * max(times, 1.0) and not 1.0 / SCALES <= times <= SCALES
+    return far and 1.0 / ALIKE < centre / (times * zero or np.inf) < ALIKE
 
 
 def of_rows(columns: Mapping[str, Column], points: Array, predictors: Collection[str]) -> Iterator[Remark]:
