@@ -28,6 +28,8 @@ FAR_VALUES = "other values"
 OF_VALUES = ("missing-value codes", FAR_VALUES, UNAGREED)
 DISSENT, NOTHING_SHARED, SITE_ALONE = "site disagrees", "nothing shared", "site alone"
 """The kinds of remarks on sites that a robust merge would leave out, and on those that share little with the others."""
+COUNTS_LESS = "site counts less"
+"""The kind of remark on sites of which a robust merge counts only a part."""
 COUNTED_TWICE, UNITS, LARGE, FUSED = "counted twice", "units", "large", "fused topics"
 # Kinds of remarks that name sites which may be wrong, and that advise on slots: these come last, since such sites also
 # make components differ.
