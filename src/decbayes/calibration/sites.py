@@ -217,8 +217,8 @@ def check_holds(posterior: Posterior, units: float) -> float:
     if (off := excess(posterior, units)) < 0.0:
         unit = model_for(posterior.structure).unit
         raise NotCalibrated(
-            f"The data have {units:,.6g} {unit}s, and the posterior holds {units + off:,.6g} of all sites. Give the data "
-            "that were fitted, and the merge that holds them."
+            f"The data have {units:,.6g} {unit}s, and the posterior holds {units + off:,.6g} of all sites. Give the "
+            "data that were fitted, and the merge that holds them."
         )
     return units
 
