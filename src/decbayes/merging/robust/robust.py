@@ -56,7 +56,7 @@ ASK = (
     "Rounds (refine) count it again unless you leave its files out."
 )
 AGREED = "If its units are wrong, the agreed scales may be, too: agree on columns without it, and fit again."
-RESTART = "If nothing is wrong with its data, fit it again with more restarts."
+RESTART = "If nothing is wrong with its data, fit it again with more restarts, or fewer components."
 DIVIDED = (
     "As a whole their data are like the others', so their fits have probably divided the same data in another way: fit "
     "with more restarts, or fewer components."
