@@ -58,7 +58,8 @@ ABOUT_DATA = "has a warning about its data ({kind})", "have a warning about thei
 MOST_CHANGES = 5
 # Advice on a site whose components differ from the others' although its data as a whole are like theirs.
 FIT_AGAIN = (
-    "Fit it again with more restarts, or fewer components. If that changes nothing, check its units, columns and coding."
+    "Fit it again with more restarts, or fewer components. If that changes nothing, check its units, columns and "
+    "coding."
 )
 # Advice on what a site sends first; and the kinds of remark in which a merge says how far it is from one fit, and why
 # nobody knows whether sites differ.
