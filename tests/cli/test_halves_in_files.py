@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import decbayes as db
 
@@ -44,6 +45,14 @@ def test_a_fit_is_kept_if_somebody_interrupts_those_of_halves(run, table, monkey
     assert run("fit mixture a.csv --components 2 -o one.posterior")[0] == 130
     kept = db.load(table / "one.posterior")
     assert (len(kept.halves), len(kept.mean("weights"))) == (0, 2)
+
+
+def test_a_terminal_shows_that_halves_are_compared(run, table, monkeypatch):
+    """It may take longer than the fit."""
+    shown, status = [], Console.status
+    monkeypatch.setattr(Console, "status", lambda *given, **options: shown.append(given[1]) or status(*given, **options))
+    run("fit mixture a.csv --components 2 -o one.posterior")
+    assert shown == ["comparing random halves of the rows"]
 
 
 def test_later_fits_and_merges_do_not_say_it(run, table):
