@@ -100,3 +100,32 @@ def test_files_with_odd_names_of_columns_can_be_read(rng, tmp_path):
     posterior = model.fit(np.column_stack([column, column]), rng=0).posterior
     db.save(posterior, tmp_path / "a.posterior")
     assert db.load(tmp_path / "a.posterior").remarks == posterior.remarks
+
+
+def skewed(columns, kind="diagonal"):
+    said = remarks_on(columns, kind).get("skewed columns")
+    return said.what if said else ""
+
+
+@pytest.mark.parametrize("kind", ["diagonal", "full"])
+def test_columns_that_logarithms_make_less_skewed_are_named(kind, rng):
+    """Costs are mostly 0; what is on one scale only a cluster far away is not skewed on the other."""
+    rows = 400
+    table = {
+        "protein": np.exp(rng.normal(size=rows)),
+        "cost": np.exp(rng.normal(size=rows)) * (rng.random(rows) < 0.4),
+        "age": rng.normal(60.0, 10.0, rows),
+        "far": np.where(np.arange(rows) < 20, 60.0, 10.0) + rng.normal(size=rows),
+        "change": np.exp(rng.normal(size=rows)) - 1.0,
+        "code": np.where(np.arange(rows) < 9, 999.0, rng.normal(50.0, 9.0, rows)),
+    }
+    assert skewed(table, kind) == "Columns that would be much less skewed on a logarithmic scale: cost, protein."
+    assert skewed({name: np.log1p(table[name]) for name in ("protein", "cost")}, kind) == ""
+
+
+def test_counts_are_not_said_to_be_skewed_and_missing_values_do_not_matter(rng):
+    protein = np.where(rng.random(400) < 0.3, np.nan, np.exp(rng.normal(size=400)))
+    table = {"visits": rng.negative_binomial(0.5, 0.05, 400), "protein": protein, "sex": rng.choice(["f", "m"], 400)}
+    model = db.LatentClasses.from_frame(table, kinds={"visits": "count"}, components=1, ascent=QUICK)
+    (said,) = [remark for remark in model.fit(table, rng=0).posterior.remarks if remark.kind == "skewed columns"]
+    assert said.what == "Columns that would be much less skewed on a logarithmic scale: protein."

@@ -22,7 +22,7 @@ from decbayes.models.likelihoods.emissions import Emissions
 from decbayes.models.likelihoods.likelihood import scaled
 from decbayes.models.likelihoods.point_pass import PointBlocks
 from decbayes.models.mixtures.clusters import Clusters, columns_of, statistics_of
-from decbayes.models.mixtures.column_remarks import LOOKED_AT, column_remarks
+from decbayes.models.mixtures.column_remarks import LOOKED_AT, column_remarks, skewed_columns
 from decbayes.models.tables.profiles import Filled, class_summaries, fill, profile_rows, separation
 from decbayes.models.tables.tabular import Agreed, Kinds, Tabular
 from decbayes.posterior import Posterior
@@ -79,7 +79,9 @@ class LatentClasses(Tabular, Clusters):
         numbers = [isinstance(column, Gaussian | Poisson) for column in self.columns.values()]
         points, sizes = blocks.sample(LOOKED_AT, np.random.default_rng(0)), dense(posterior.contribution["weights"])
         units = self.of_units(posterior, points, sizes[:, 0] > 0.5)
-        return (*units, *column_remarks(blocks, self.columns, numbers))
+        real = [name for name, column in self.columns.items() if isinstance(column, Gaussian)]
+        skewed = skewed_columns(points[:, [name in real for name in self.columns]], real)
+        return (*units, *column_remarks(blocks, self.columns, numbers), *skewed)
 
     def box(self) -> tuple[Array, Array] | None:
         """Three units to each side of the centre, if all columns are numbers in agreed units."""
