@@ -129,3 +129,18 @@ def test_counts_are_not_said_to_be_skewed_and_missing_values_do_not_matter(rng):
     model = db.LatentClasses.from_frame(table, kinds={"visits": "count"}, components=1, ascent=QUICK)
     (said,) = [remark for remark in model.fit(table, rng=0).posterior.remarks if remark.kind == "skewed columns"]
     assert said.what == "Columns that would be much less skewed on a logarithmic scale: protein."
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_a_table_that_was_exported_twice_is_remarked_on(missing, rng):
+    table = {"age": rng.normal(60, 10, 100).round(1), "score": rng.normal(size=100), "sex": rng.choice(["f", "m"], 100)}
+    table |= {name: np.where(rng.random(100) < missing, np.nan, table[name]) for name in ("age", "score")}
+    model = db.LatentClasses.from_frame(table, components=1, ascent=QUICK)
+    twice = {name: np.tile(column, 2) for name, column in table.items()}
+    for rows, said in ((table, False), (twice, True)):
+        kinds = {remark.kind for remark in model.fit(rows, rng=0).posterior.remarks}
+        assert ("repeated rows" in kinds) == said
+    if not missing:
+        assert "repeated rows" in remarks_on({name: twice[name] for name in ("age", "score")})
+    rounded = {name: rng.normal(0, 1, 2000).round() for name in "ab"}
+    assert "repeated rows" not in remarks_on(rounded), "few different values repeat by chance"

@@ -8,7 +8,7 @@ from decbayes.columns import Column
 from decbayes.columns.cells import FEW_VALUES, seem_coded
 from decbayes.errors import printable
 from decbayes.families import Array
-from decbayes.models.core.points import LONGEST_NAME, missing_codes
+from decbayes.models.core.points import ENOUGH_ROWS, LONGEST_NAME, REPEATED_ROWS, are_repeated, missing_codes
 from decbayes.models.likelihoods.point_pass import PointBlocks
 from decbayes.remarks import CONSTANT, Remark, listed
 
@@ -22,6 +22,8 @@ MOST_COLUMNS = 500
 # Positive values are skewed if their skewness is above the first (that of an exponential distribution), and if that of
 # their logarithms is less than this share of it. Rare clusters far from the others are skewed on both scales.
 SKEWED, LESS = 2.0, 0.5
+# Most rows, and most numbers in them, among which to look for equal ones.
+MOST_ROWS, MOST_CELLS = 20_000, 1_000_000
 
 
 def column_remarks(
@@ -58,6 +60,13 @@ def column_remarks(
         what = f"Columns with one value in all rows: {listed([names[place] for place in constant])}."
         remarks.append(Remark(CONSTANT, what, "Leave them out, unless they vary at other sites.", "", "note"))
     return tuple(remarks)
+
+
+def repeated_rows(blocks: PointBlocks, real: Sequence[bool]) -> tuple[Remark, ...]:
+    """A remark if a table seems to hold its rows twice; `real` are its columns of real numbers."""
+    rows = blocks.sample(min(MOST_ROWS, MOST_CELLS // len(real)), np.random.default_rng(0))
+    said = len(rows) >= ENOUGH_ROWS and are_repeated(np.where(np.isnan(rows), np.inf, rows), real)
+    return (REPEATED_ROWS,) if said else ()
 
 
 def skewed_columns(points: Array, names: Sequence[str]) -> tuple[Remark, ...]:

@@ -16,7 +16,7 @@ from decbayes.models.likelihoods.likelihood import FullCovariance, KnownVariance
 from decbayes.models.likelihoods.point_pass import PointBlocks
 from decbayes.models.likelihoods.real import DiagonalCovariance
 from decbayes.models.mixtures import prior_remarks
-from decbayes.models.mixtures.column_remarks import LOOKED_AT, column_remarks, skewed_columns
+from decbayes.models.mixtures.column_remarks import LOOKED_AT, column_remarks, repeated_rows, skewed_columns
 from decbayes.models.mixtures.mixture import Mixture
 from decbayes.posterior import Posterior
 from decbayes.remarks import Remark
@@ -139,7 +139,7 @@ class GaussianMixture(Mixture):
     def _doubts(self, posterior: Posterior, blocks: PointBlocks) -> tuple[Remark, ...]:
         points, pooled = blocks.sample(LOOKED_AT, np.random.default_rng(0)), self.covariance == "spherical"
         on_columns = column_remarks(blocks, self._names, correlated=self.covariance == "full")
-        on_columns += skewed_columns(points, self._names)
+        on_columns += (*repeated_rows(blocks, [True] * points.shape[1]), *skewed_columns(points, self._names))
         if self.variance is not None:
             return (FAR_FROM_PRIOR, *on_columns) if is_far_from_prior(posterior) else on_columns
         return (*prior_remarks.of_points(posterior, points, self._names, self._degrees, pooled=pooled), *on_columns)
