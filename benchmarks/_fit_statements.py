@@ -1,5 +1,7 @@
 """Statements about fits and first broadcasts, for `statements.py`: each yields how often it is made, and is true."""
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.optimize import linprog
 
@@ -128,6 +130,27 @@ def logarithms(rng):
             yield f"equal sites differ (p < 0.05), {name}, halves stated: {halves}", share
 
 
+def prior(rng):
+    """One to four clusters in standardised columns: does a prior scale that is ten times smaller predict better?"""
+    count, columns, rows = int(rng.integers(1, 5)), int(rng.integers(2, 9)), int(rng.choice([40, 100, 300, 1000]))
+    covariance = str(rng.choice(["full", "diagonal", "spherical"]))
+    centres = rng.choice([0.0, 1.0, 2.0, 4.0, 8.0]) * rng.normal(size=(count, columns))
+    mixing = np.linalg.qr(rng.normal(size=(columns, columns)))[0] * np.exp(
+        rng.choice([0.0, 0.5, 1.5]) * rng.normal(size=columns)
+    )
+    table = centres[rng.integers(count, size=rows + 2000)] + rng.normal(size=(rows + 2000, columns)) @ mixing.T
+    fitted, new = np.split((table - table[:rows].mean(axis=0)) / table[:rows].std(axis=0), [rows])
+    model = db.GaussianMixture(count, columns, covariance=covariance)
+    posterior = model.fit(fitted, rng=rng).posterior
+    smaller = replace(model, prior_scale=0.1)
+    gained = smaller.score(smaller.fit(fitted, rng=rng).posterior, new) - model.score(posterior, new)
+    where = "over 0.1 nat" if gained > 0.1 else "less" if gained > 0.0 else "nothing"
+    yield (
+        f"clusters are much narrower than the prior expects, a tenth of its scale gains {where}",
+        "wide prior" in kinds(posterior),
+    )
+
+
 def majority(rng):
     """Robust merges of three sites, of which the third may be ten times as large, or have x in another unit."""
     for kind in ("logistic", "poisson"):
@@ -231,6 +254,7 @@ STATEMENTS = {
     "overdispersion": overdispersion,
     "noise": noise,
     "majority": majority,
+    "prior": prior,
     "skewed": skewed,
     "logarithms": logarithms,
     "broadcast": broadcast,

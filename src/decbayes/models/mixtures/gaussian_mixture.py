@@ -1,7 +1,7 @@
 """Gaussian mixtures: known variance as in the paper, or unknown spherical, diagonal or full covariances."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -142,7 +142,13 @@ class GaussianMixture(Mixture):
         on_columns += (*repeated_rows(blocks, [True] * points.shape[1]), *skewed_columns(points, self._names))
         if self.variance is not None:
             return (FAR_FROM_PRIOR, *on_columns) if is_far_from_prior(posterior) else on_columns
-        return (*prior_remarks.of_points(posterior, points, self._names, self._degrees, pooled=pooled), *on_columns)
+        on_prior = prior_remarks.of_points(posterior, points, self._names, self._degrees, pooled=pooled)
+        if not on_prior:
+            on_prior = prior_remarks.of_scale(posterior, self._prior_at, len(blocks), self.prior_scale)
+        return (*on_prior, *on_columns)
+
+    def _prior_at(self, factor: float) -> Array:
+        return replace(self, prior_scale=factor * np.asarray(self.prior_scale)).component_prior()
 
     @classmethod
     def settings_of(cls, structure: Structure) -> dict[str, Any]:
