@@ -1,5 +1,7 @@
 """Statements about fits and first broadcasts, for `statements.py`: each yields how often it is made, and is true."""
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.optimize import linprog
 
@@ -59,6 +61,109 @@ def overdispersion(rng):
         rows = shard(kind, int(rng.choice([30, 100, 300])), rng)
         said = "overdispersion" in kinds(model_of(kind).fit_site(rows).posterior)
         yield f"counts vary more than Poisson counts, {kind}, {len(rows)} rows", said
+
+
+NOISE = {
+    "normal": lambda rng, x: rng.normal(size=len(x)),
+    "t with 3 df": lambda rng, x: rng.standard_t(3, size=len(x)),
+    "growing with x": lambda rng, x: np.abs(x) * rng.normal(size=len(x)),
+}
+
+
+def noise(rng):
+    """Linear regressions: noise as assumed, with heavy tails, which coefficients hardly feel, or growing with x."""
+    model = db.LinearRegression("y", columns={"x": "real", "y": "real"})
+    for name, drawn in NOISE.items():
+        for rows in (100, 300, 1000):
+            x = rng.normal(size=rows)
+            table = {"x": x, "y": x + drawn(rng, x)}
+            stated = db.checking.with_halves(model, model.fit(table).posterior, table)
+            yield f"the noise is not what the model assumes, {name}, {rows} rows", "uneven noise" in kinds(stated)
+
+
+def gaussian_clusters(rng, rows):
+    centres, widths = rng.uniform(3.0, 33.0, 4), np.exp(0.5 * rng.normal(size=4))
+    labels = rng.choice(4, size=rows, p=rng.dirichlet(np.ones(4)))
+    return np.abs(centres[labels] + widths[labels] * rng.normal(size=rows))
+
+
+SKEWED = {
+    "lognormal, deviation of logarithms 0.7 to 2": lambda rng, n: np.exp(rng.uniform(0.7, 2.0) * rng.normal(size=n)),
+    "clusters of logarithms": lambda rng, n: np.exp(
+        rng.normal(size=3)[rng.integers(3, size=n)] + 0.6 * rng.normal(size=n)
+    ),
+    "Weibull, shape 0.5": lambda rng, n: rng.weibull(0.5, n),
+    "Pareto, exponent 2": lambda rng, n: 1.0 + rng.pareto(2.0, n),
+    "lognormal costs, 60 % zeros": lambda rng, n: np.exp(1.3 * rng.normal(size=n)) * (rng.random(n) < 0.4),
+}
+OTHERS = {
+    "normal": lambda rng, n: rng.normal(10.0, 3.0, n),
+    "uniform": lambda rng, n: rng.uniform(1.0, 9.0, n),
+    "Gamma, shape 4": lambda rng, n: rng.gamma(4.0, size=n),
+    "clusters": gaussian_clusters,
+    "2 to 10 % in a cluster 10 to 90 deviations away": lambda rng, n: np.abs(
+        np.where(rng.random(n) < rng.uniform(0.02, 0.1), rng.uniform(20.0, 100.0), 10.0) + rng.normal(size=n)
+    ),
+}  # fmt: skip
+
+
+def skewed(rng):
+    """One column of 40 to 1,000 values, fitted with one to three components."""
+    rows, components = int(rng.choice([40, 100, 300, 1000])), int(rng.integers(1, 4))
+    for name, drawn in (SKEWED | OTHERS).items():
+        model = db.GaussianMixture(components, 1, covariance="diagonal", ascent=db.Ascent(passes=5, restarts=0))
+        said = "skewed columns" in kinds(model.fit(drawn(rng, rows)[:, None], rng=rng).posterior)
+        yield f"a column would be less skewed on a logarithmic scale, {name}", said
+
+
+def logarithms(rng):
+    """Three equal sites of 150 rows from two lognormal clusters, as they are and as logarithms."""
+    centres = rng.normal(size=(2, 2))
+    sites = [np.exp(centres[rng.integers(2, size=150)] + rng.normal(size=(150, 2))) for _ in range(3)]
+    for name, shards in (("as they are", sites), ("logarithms", [np.log(site) for site in sites])):
+        model = db.GaussianMixture(2, 2, covariance="diagonal")
+        posteriors = [model.fit(shard, rng=rng).posterior for shard in shards]
+        stated = [db.checking.with_halves(model, *each) for each in zip(posteriors, shards, strict=True)]
+        for halves, fits in (("no", posteriors), ("yes", stated)):
+            (found,) = db.checking.heterogeneity(db.align(fits), worlds=8).values()
+            share = np.mean(found.probability[~np.isnan(found.probability)] < 0.05)
+            yield f"equal sites differ (p < 0.05), {name}, halves stated: {halves}", share
+
+
+def prior(rng):
+    """One to four clusters in standardised columns: does a prior scale that is ten times smaller predict better?"""
+    count, columns, rows = int(rng.integers(1, 5)), int(rng.integers(2, 9)), int(rng.choice([40, 100, 300, 1000]))
+    covariance = str(rng.choice(["full", "diagonal", "spherical"]))
+    centres = rng.choice([0.0, 1.0, 2.0, 4.0, 8.0]) * rng.normal(size=(count, columns))
+    mixing = np.linalg.qr(rng.normal(size=(columns, columns)))[0] * np.exp(
+        rng.choice([0.0, 0.5, 1.5]) * rng.normal(size=columns)
+    )
+    table = centres[rng.integers(count, size=rows + 2000)] + rng.normal(size=(rows + 2000, columns)) @ mixing.T
+    fitted, new = np.split((table - table[:rows].mean(axis=0)) / table[:rows].std(axis=0), [rows])
+    model = db.GaussianMixture(count, columns, covariance=covariance)
+    posterior = model.fit(fitted, rng=rng).posterior
+    smaller = replace(model, prior_scale=0.1)
+    gained = smaller.score(smaller.fit(fitted, rng=rng).posterior, new) - model.score(posterior, new)
+    where = "over 0.1 nat" if gained > 0.1 else "less" if gained > 0.0 else "nothing"
+    yield (
+        f"clusters are much narrower than the prior expects, a tenth of its scale gains {where}",
+        "wide prior" in kinds(posterior),
+    )
+
+
+def majority(rng):
+    """Robust merges of three sites, of which the third may be ten times as large, or have x in another unit."""
+    for kind in ("logistic", "poisson"):
+        for rows in (100, 1000):
+            shards = [shard(kind, size, rng) for size in (100, 100, rows)]
+            for times in (1.0, 10.0):
+                shards[-1][:, 0] *= times
+                posteriors = [model_of(kind).fit_site(each).posterior for each in shards]
+                named = [site.flagged for site in db.merging.robust_merge(posteriors).sites]
+                setting = f"{kind}, 100, 100 and {rows} rows, units × {times:g}"
+                if times > 1.0:
+                    yield f"a robust merge leaves out the site in another unit, {setting}", named[2]
+                yield f"a robust merge leaves out an honest site, {setting}", any(named[:2] if times > 1.0 else named)
 
 
 def broadcast(rng):
@@ -147,6 +252,11 @@ def apart_from_exact(table, posterior):
 STATEMENTS = {
     "separation": separation,
     "overdispersion": overdispersion,
+    "noise": noise,
+    "majority": majority,
+    "prior": prior,
+    "skewed": skewed,
+    "logarithms": logarithms,
     "broadcast": broadcast,
     "documents": documents,
     "twice": twice,

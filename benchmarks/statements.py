@@ -18,9 +18,10 @@ robust merge names a site whose units are wrong, and how often one that is hones
 of regressions says about the units of a column, with sites of 20 to 400 rows whose columns spread differently, and
 `pounds` with unlike patients whose last site uses pounds, inches or the like. `values`: the same for what a fit says
 about values far from the agreed ones, on data of scikit-learn and statsmodels and on skewed columns. `separation`,
-`overdispersion`, `broadcast` (how far a merge says it is from one fit), `documents` (topics of few), `twice` (sketches
-of texts) and `tails` (k̂) are in `_fit_statements.py`. --only takes the settings whose names contain a text, --skip
-the data sets from there on. The last line is one JSON object.
+`overdispersion`, `noise` (of linear regressions), `majority` (two of three sites of a regression), `prior` (wider than
+clusters), `skewed` columns and `logarithms` of them, `broadcast` (how far a merge says it is from one fit), `documents`
+(topics of few), `twice` (sketches of texts) and `tails` (k̂) are in `_fit_statements.py`. --only takes the settings
+whose names contain a text, --skip the data sets from there on. The last line is one JSON object.
 """
 
 import argparse

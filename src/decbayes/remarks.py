@@ -28,6 +28,8 @@ FAR_VALUES = "other values"
 OF_VALUES = ("missing-value codes", FAR_VALUES, UNAGREED)
 DISSENT, NOTHING_SHARED, SITE_ALONE = "site disagrees", "nothing shared", "site alone"
 """The kinds of remarks on sites that a robust merge would leave out, and on those that share little with the others."""
+COUNTS_LESS = "site counts less"
+"""The kind of remark on sites of which a robust merge counts only a part."""
 COUNTED_TWICE, UNITS, LARGE, FUSED = "counted twice", "units", "large", "fused topics"
 # Kinds of remarks that name sites which may be wrong, and that advise on slots: these come last, since such sites also
 # make components differ.
@@ -55,7 +57,10 @@ ABOUT_DATA = "has a warning about its data ({kind})", "have a warning about thei
 # Changes by disclosure rules that are shown of one site.
 MOST_CHANGES = 5
 # Advice on a site whose components differ from the others' although its data as a whole are like theirs.
-FIT_AGAIN = "Fit it again with more restarts. If that changes nothing, check its units, columns and coding."
+FIT_AGAIN = (
+    "Fit it again with more restarts, or fewer components. If that changes nothing, check its units, columns and "
+    "coding."
+)
 # Advice on what a site sends first; and the kinds of remark in which a merge says how far it is from one fit, and why
 # nobody knows whether sites differ.
 ROUND = "One broadcast is rough here: take one round first (decbayes refine, db.refine)."

@@ -262,7 +262,7 @@ def test_a_posterior_between_two_maxima_is_refused(rng):
 
 def test_information_of_another_posterior_or_of_nobody_is_refused(rng):
     model, data, posterior = fitted("known variance")
-    other = db.Posterior.of_prior(model.structure)
+    other = model.fit(data + 1.0, rng=rng).posterior
     here, there = (informations(model, [data], place)[0] for place in (posterior, other))
     with pytest.raises(NotCalibrated, match="different posteriors"):
         here + there
@@ -286,3 +286,17 @@ def test_a_single_component_has_a_certain_weight_and_an_exact_mean(rng):
     found = db.calibrate(model, [points], model.fit(points, rng=rng).posterior)
     assert found.deviation("weights") == pytest.approx([0.0])
     assert found.deviation("components").item() == pytest.approx((20 + 1.0) ** -0.5)
+
+
+def test_what_cannot_be_calibrated_is_refused_before_sites_compute(rng):
+    """A site of which a part counts, and data that the posterior cannot hold."""
+    model = db.GaussianMixture(2, 1, covariance="diagonal")
+    shards = [rng.choice([-5.0, 5.0], size=(size, 1)) + rng.normal(size=(size, 1)) for size in (60, 50, 70, 1200)]
+    posteriors = [model.fit(shard, rng=rng).posterior for shard in shards]
+    robust = db.merge(posteriors, robust=True)
+    with pytest.raises(NotCalibrated, match="count only in part in this robust merge"):
+        db.checking.Information.of(model, shards[0], robust)
+    without = db.merge(posteriors[:3], robust=True)
+    db.checking.Information.of(model, shards[0], without)
+    with pytest.raises(NotCalibrated, match="1,200 observations, and the posterior holds 180"):
+        db.checking.Information.of(model, shards[3], without)

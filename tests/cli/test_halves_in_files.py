@@ -1,9 +1,11 @@
 """Files say how far random halves of their rows are apart, unless that could show few persons."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import decbayes as db
 
@@ -46,6 +48,14 @@ def test_a_fit_is_kept_if_somebody_interrupts_those_of_halves(run, table, monkey
     assert run("fit mixture a.csv --components 2 -o one.posterior")[0] == 130
     kept = db.load(table / "one.posterior")
     assert (len(kept.halves), len(kept.mean("weights"))) == (0, 2)
+
+
+def test_a_terminal_shows_that_halves_are_compared(run, table, monkeypatch):
+    """It may take longer than the fit."""
+    shown = []
+    monkeypatch.setattr(Console, "status", lambda console, text: shown.append(text) or nullcontext())
+    run("fit mixture a.csv --components 2 -o one.posterior")
+    assert shown == ["comparing random halves of the rows"]
 
 
 def test_later_fits_and_merges_do_not_say_it(run, table):

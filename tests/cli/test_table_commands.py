@@ -53,6 +53,7 @@ def test_sites_agree_on_columns_first(run, tables):
     for name in "ab":
         line = f"fit classes {name}.csv --components 2 --agreed-columns agreed.columns -o {name}.posterior"
         assert run(line)[0] == 0
+        assert "take a list of agreed columns with --agreed-columns" in run(line.replace("--agreed-", "--"))[2]
     assert run("merge a.posterior b.posterior -o merged.posterior")[0] == 0
     status, shown, _ = run("show merged.posterior")
     assert status == 0

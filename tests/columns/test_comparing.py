@@ -1,5 +1,7 @@
 """Mix-ups between sites: found where there are some, and not where patients merely differ."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -125,7 +127,15 @@ def test_a_code_for_missing_values_is_asked_about_and_not_quoted():
 
 @pytest.mark.parametrize(
     ("codes", "asked"),
-    [((-9, -9), True), ((-8, -9, -9), True), ((-99, -99), True), ((-9,), False), ((-9, -9, -3), False), ((), False)],
+    [
+        ((-9, -9), True),
+        ((-8, -9, -9), True),
+        ((-99, -99), True),
+        ((-1, -1), True),
+        ((-9,), False),
+        ((-9, -9, -3), False),
+        ((), False),
+    ],
 )
 def test_negative_codes_for_missing_values_are_asked_about(codes, asked):
     said = []
@@ -133,6 +143,46 @@ def test_negative_codes_for_missing_values_are_asked_about(codes, asked):
     db.columns.columns_of({"income": income}, report=said.append)
     assert [line for line in said if "codes for missing values" in line] == (said[:1] if asked else [])
     assert bool(said) >= asked
+
+
+def asked_about(values):
+    said = []
+    db.columns.columns_of({"x": values}, report=said.append)
+    questions = ("codes? for missing values", "Should it be categorical")
+    return [text for text in questions if re.search(text, "".join(said))]
+
+
+@pytest.mark.parametrize(
+    ("values", "code"),
+    [
+        ([0, 1], [9, 9]),
+        ([1, 2], [9, 9]),
+        ([1, 2, 3, 4, 5], [8, 9, 9]),
+        (range(12), [99, 99]),
+        (range(12), [97, 98, 98, 99]),
+        (["f", "m"], ["9", "9"]),
+    ],
+)
+def test_codes_above_all_values_are_asked_about(values, code):
+    plain = [*values] * 20
+    assert asked_about([*plain, *code]) == ["codes? for missing values"]
+    assert "codes? for missing values" not in asked_about(plain)
+
+
+def test_counts_without_zero_of_few_values_may_be_categories(rng):
+    assert asked_about(rng.integers(1, 3, 100)) == ["Should it be categorical"]
+    assert asked_about(rng.integers(1, 5, 100)) == ["Should it be categorical"]
+    assert asked_about(np.r_[0, rng.integers(1, 5, 100)]) == []
+    assert asked_about(1 + rng.poisson(7, 100)) == [], "more values than grades have"
+    assert asked_about([1, 2, 1]) == [], "three counts may well not be 0"
+
+
+def test_equally_spaced_values_and_tails_are_no_codes(rng):
+    assert asked_about(np.repeat([5.0, 6.0, 7.0, 8.0, 9.0], 5)) == []
+    assert asked_about(np.repeat([1.5, 3.0, 6.0, 9.0], 9)) == []
+    tail = np.repeat(np.arange(-1.0, 30.0), [2, 3, *[9] * 29])
+    assert asked_about(tail) == []
+    assert asked_about(np.r_[tail, np.full(20, -1.0)]) == ["codes? for missing values"]
 
 
 @pytest.mark.parametrize(

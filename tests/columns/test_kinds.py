@@ -167,7 +167,7 @@ def test_sites_agree_on_all_categories_and_one_unit():
     ("values", "why", "kind"),
     [
         ([[2, 5, 3], [0, 4, 2]], "integers are counts only where they begin at 0 or 1", "count"),
-        ([[0, 1, 1], [0, 4, 2]], "integers are counts only where they exceed 1", "count"),
+        ([[0, 1, 1], [0, 4, 2]], "integers are counts where they exceed 1, even if only by a code such as 9", "count"),
         ([[2.5, 5.0], [0.0, 4.0]], "", "real"),
         ([[2.5, 5.0], ["a", "b"]], "", "categorical"),
     ],

@@ -604,7 +604,7 @@ def test_a_site_left_out_is_first_asked_for_its_units_which_may_be_in_agreed_sca
         (said,) = [one.advice for one in db.merging.robust_merge(sites).remarks() if one.kind == "site hardly counts"]
         assert said.startswith("Ask how its data were collected (units")
         assert ("agreed scales" in said) == (model is models[0])
-        assert said.endswith("fit it again with more restarts.")
+        assert said.endswith("fit it again with more restarts, or fewer components.")
 
 
 def test_components_of_a_large_site_count_as_long_as_each_moves_the_others_by_about_a_deviation(rng):

@@ -54,7 +54,7 @@ def test_correlations_are_those_over_the_rows_where_both_are_known(rng):
 
 def test_full_covariances_mind_copies_only(rng):
     table = ages(rng)
-    assert not remarks_on(table, "full")
+    assert "repeated columns" not in remarks_on(table, "full")
     copied = remarks_on({**table, "copy": -3 * table["z"] + 1}, "full")["repeated columns"]
     assert copied.what == "Columns that are copies, up to their unit: copy, z."
     assert "singular" in copied.advice
@@ -100,3 +100,47 @@ def test_files_with_odd_names_of_columns_can_be_read(rng, tmp_path):
     posterior = model.fit(np.column_stack([column, column]), rng=0).posterior
     db.save(posterior, tmp_path / "a.posterior")
     assert db.load(tmp_path / "a.posterior").remarks == posterior.remarks
+
+
+def skewed(columns, kind="diagonal"):
+    said = remarks_on(columns, kind).get("skewed columns")
+    return said.what if said else ""
+
+
+@pytest.mark.parametrize("kind", ["diagonal", "full"])
+def test_columns_that_logarithms_make_less_skewed_are_named(kind, rng):
+    """Costs are mostly 0; what is on one scale only a cluster far away is not skewed on the other."""
+    rows = 400
+    table = {
+        "protein": np.exp(rng.normal(size=rows)),
+        "cost": np.exp(rng.normal(size=rows)) * (rng.random(rows) < 0.4),
+        "age": rng.normal(60.0, 10.0, rows),
+        "far": np.where(np.arange(rows) < 20, 60.0, 10.0) + rng.normal(size=rows),
+        "change": np.exp(rng.normal(size=rows)) - 1.0,
+        "code": np.where(np.arange(rows) < 9, 999.0, rng.normal(50.0, 9.0, rows)),
+    }
+    assert skewed(table, kind) == "Columns that would be much less skewed on a logarithmic scale: cost, protein."
+    assert skewed({name: np.log1p(table[name]) for name in ("protein", "cost")}, kind) == ""
+
+
+def test_counts_are_not_said_to_be_skewed_and_missing_values_do_not_matter(rng):
+    protein = np.where(rng.random(400) < 0.3, np.nan, np.exp(rng.normal(size=400)))
+    table = {"visits": rng.negative_binomial(0.5, 0.05, 400), "protein": protein, "sex": rng.choice(["f", "m"], 400)}
+    model = db.LatentClasses.from_frame(table, kinds={"visits": "count"}, components=1, ascent=QUICK)
+    (said,) = [remark for remark in model.fit(table, rng=0).posterior.remarks if remark.kind == "skewed columns"]
+    assert said.what == "Columns that would be much less skewed on a logarithmic scale: protein."
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.2])
+def test_a_table_that_was_exported_twice_is_remarked_on(missing, rng):
+    table = {"age": rng.normal(60, 10, 100).round(1), "score": rng.normal(size=100), "sex": rng.choice(["f", "m"], 100)}
+    table |= {name: np.where(rng.random(100) < missing, np.nan, table[name]) for name in ("age", "score")}
+    model = db.LatentClasses.from_frame(table, components=1, ascent=QUICK)
+    twice = {name: np.tile(column, 2) for name, column in table.items()}
+    for rows, said in ((table, False), (twice, True)):
+        kinds = {remark.kind for remark in model.fit(rows, rng=0).posterior.remarks}
+        assert ("repeated rows" in kinds) == said
+    if not missing:
+        assert "repeated rows" in remarks_on({name: twice[name] for name in ("age", "score")})
+    rounded = {name: rng.normal(0, 1, 2000).round() for name in "ab"}
+    assert "repeated rows" not in remarks_on(rounded), "few different values repeat by chance"

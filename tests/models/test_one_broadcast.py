@@ -373,7 +373,7 @@ def test_values_unlike_the_agreed_ones_are_said_at_the_site(change, said):
         assert kinds & {"other values", "missing-value codes"} == {said} - {""}
 
 
-@pytest.mark.parametrize("code", [999.0, -9.0])
+@pytest.mark.parametrize("code", [999.0, -9.0, -1.0])
 def test_codes_for_missing_values_are_said_in_the_file_of_the_first_site_too(code, rng):
     """Its own values, codes among them, are the agreed centre and scale."""
     age = np.where(np.arange(100) < 6, code, rng.normal(130.0, 15.0, 100).round())
@@ -384,6 +384,14 @@ def test_codes_for_missing_values_are_said_in_the_file_of_the_first_site_too(cod
         remarks = model.fit_site(frame, rng=0).posterior.remarks
         (said,) = [remark.what for remark in remarks if remark.kind == "missing-value codes"]
         assert said.startswith("Some values of age look like codes")
+
+
+def test_codes_among_the_counts_of_an_outcome_are_said_in_the_file(rng):
+    x, visits = rng.normal(size=100), np.where(np.arange(100) < 6, 99, rng.poisson(2.0, 100))
+    model = db.PoissonRegression("visits", columns={"x": "real", "visits": "count"})
+    for target, said in ((visits, True), (rng.poisson(2.0, 100), False)):
+        remarks = model.fit_site({"x": x, "visits": target}).posterior.remarks
+        assert ("missing-value codes" in {remark.kind for remark in remarks}) == said
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import re
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -113,7 +114,32 @@ def test_the_advice_tells_nothing_about_single_rows(rng):
         assert mean % unit == 0.0
         assert abs(mean - column.mean()) <= unit / 2
         assert float(f"{variance:.0e}") == variance
-        assert variance == pytest.approx(column.var(), rel=0.5)
+        assert variance == pytest.approx(column.var() / 3.0, rel=0.5)
+
+
+@pytest.mark.parametrize("covariance", ["full", "diagonal", "spherical"])
+def test_clusters_much_narrower_than_a_standard_prior_are_never_silent_and_the_advice_helps(covariance, rng):
+    """The oracle is new data: columns are standardised, but clusters are far apart or columns correlated."""
+    mixing = rng.normal(size=(4, 4)) if covariance == "full" else np.eye(4)
+    centres = 8.0 * rng.normal(size=(3, 4))
+    table = centres[rng.integers(3, size=2100)] + rng.normal(size=(2100, 4)) @ mixing
+    fitted, new = np.split((table - table.mean(axis=0)) / table.std(axis=0), [100])
+    model = db.GaussianMixture(3, 4, covariance=covariance, ascent=QUICK)
+    posterior = model.fit(fitted, rng=rng).posterior
+    (remark,) = [one for one in posterior.remarks if one.kind == "wide prior"]
+    (times,) = re.findall(r"about (\d+) times smaller", remark.advice)
+    told = replace(model, prior_scale=1.0 / float(times))
+    better = told.fit(fitted, rng=rng).posterior
+    assert not [one for one in better.remarks if one.kind == "wide prior"]
+    assert told.score(better, new) > model.score(posterior, new) + 0.2
+
+
+def test_one_cluster_as_wide_as_the_prior_expects_is_not_remarked_on(rng):
+    for size in (40, 400):
+        points = rng.normal(size=(size, 3))
+        for covariance in ("full", "diagonal", "spherical"):
+            fit = db.GaussianMixture(1, 3, covariance=covariance, ascent=QUICK).fit(points, rng=rng)
+            assert not fit.posterior.remarks
 
 
 def test_with_many_columns_the_advice_lists_no_values(rng):

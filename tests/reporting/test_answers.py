@@ -4,6 +4,7 @@ import csv
 import io
 import re
 import zipfile
+from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
@@ -381,6 +382,9 @@ def test_a_table_for_a_paper_does_not_call_intervals_exact_where_sites_differ(rn
     assert "exact if the model held; they are too narrow, because sites differ" in table.meaning
     assert "probably too narrow" in table.head[1]
     assert "are exact" not in page(findings.alignment)
+    robust = replace(findings, calibrated=db.calibrate(model, shards, findings.merged, method="robust"))
+    said = paper_table(robust, About())
+    assert "too narrow" not in said.meaning + said.head[1] + " ".join(answer(robust)), "they are for the mean of sites"
 
 
 def test_a_ratio_is_never_rounded_to_zero():

@@ -344,6 +344,7 @@ def test_a_study_of_persons_with_several_rows_gives_robust_intervals(run, tmp_pa
     status, said, told = run("study", "report")
     assert (status, "the intervals are calibrated" in said) == (0, True), told
     assert "repeated persons" not in said
+    assert "and so not too narrow although rows of one person depend" in told, "the remarks of fits say they are"
     model, persons = db.model_for(narrow.structure), [np.repeat(np.arange(60), 3)] * 2
     shards = [model.read(tmp_path / f"{site}.csv") for site in ("a", "b")]
     expected = db.calibrate(model, shards, narrow, method="robust", clusters=persons)

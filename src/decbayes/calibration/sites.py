@@ -18,7 +18,7 @@ from decbayes.models.core.registry import model_for
 from decbayes.models.regressions.regression import Regression
 from decbayes.models.regressions.varying.site_effects import groups_of
 from decbayes.posterior import EXACT, JOINT, Posterior
-from decbayes.remarks import REPEATED, listed
+from decbayes.remarks import COUNTS_LESS, REPEATED, listed
 
 PREFIX, GRID, UNITS = "information/", "grid", "units"
 # The parts' total may differ from the merge by this much, absolutely and relatively, because sums are rounded.
@@ -70,8 +70,9 @@ class Information:
         """The information of one site's data at the merged posterior; refused if intervals need no calibration."""
         if replace(posterior, calibration=None).uncertainty in (EXACT, JOINT):
             raise NotCalibrated(NEEDLESS)
+        units = check_holds(posterior, units_in(model, data))
         contributed = flat_contribution(model.contributed(posterior, data))
-        return cls(posterior.digest, 1, contributed, model.information(posterior, data), units=units_in(model, data))
+        return cls(posterior.digest, 1, contributed, model.information(posterior, data), units=units)
 
     @classmethod
     def half_cauchy(cls, model: Model, data: Any, posterior: Posterior) -> "Information":
@@ -104,9 +105,10 @@ class Information:
             raise NotCalibrated(f"Robust errors are for regressions, not for {type(model).__name__}.")
         named = clusters.numbers is not None
         check_clusters(posterior, named)
+        units = check_holds(posterior, units_in(model, data))
         contributed = flat_contribution(model.contributed(posterior, data))
         middle, squares, count = model.robust_errors(posterior).sums(data, clusters)
-        return cls(posterior.digest, 1, contributed, middle, count, squares, units_in(model, data), named)
+        return cls(posterior.digest, 1, contributed, middle, count, squares, units, named)
 
     def __add__(self, other: "Information") -> "Information":
         if bool(self.clusters) != bool(other.clusters):
@@ -203,6 +205,22 @@ def check_clusters(posterior: Posterior, named: bool) -> None:
             "Persons have several rows, so robust errors need the person of each row: give --person COLUMN (`clusters` "
             "in Python) at every site; where each row is another person, a column that differs in every row."
         )
+
+
+def check_holds(posterior: Posterior, units: float) -> float:
+    """The number of units in a site's data, if the posterior can hold them all: refused before the sites compute."""
+    if any(remark.kind == COUNTS_LESS for remark in posterior.remarks):
+        raise NotCalibrated(
+            "Some sites count only in part in this robust merge, so no sums over their rows belong to it. Calibrate a "
+            "merge of the same files without --robust (in Python without `robust`), or without these sites."
+        )
+    if (off := excess(posterior, units)) < 0.0:
+        unit = model_for(posterior.structure).unit
+        raise NotCalibrated(
+            f"The data have {units:,.6g} {unit}s, and the posterior holds {units + off:,.6g} of all sites. Give the "
+            "data that were fitted, and the merge that holds them."
+        )
+    return units
 
 
 def check_all_once(posterior: Posterior, parts: Sequence[Information], names: Sequence[str]) -> None:

@@ -15,6 +15,14 @@ TRUE = {"1", "true", "yes", "ja", "oui", "sí", "si", "sì", "sim", "tak", "kyll
 FALSE = {"0", "false", "no", "nein", "nee", "nej", "nei", "non", "não", "nao", "nie", "ei"}
 # A real column with so few distinct values is more likely counts or categories.
 FEW_VALUES = 8
+# Codes for missing values, together with those for "refused" and the like, if the highest of them occurs.
+# They are further from other values than these among themselves: by this factor, or as far as all these spread.
+HOLE = 3.0
+# In the tail of a distribution the last value is more frequent than the one before by at most so many rows, by chance,
+# and neither has this share of all rows.
+BY_CHANCE, COMMON = 2, 0.1
+EMPTY = "If so, leave these cells empty."
+HIGH_CODES = ({9, 8, 7}, {99, 98, 97, 88, 77}, {999, 998, 997, 888, 777}, {9999, 9998, 9997, 8888, 7777})
 
 
 def refuse(wrong: NDArray[np.bool_], what: str) -> None:
@@ -114,8 +122,16 @@ def decimal_unit(numbers: Array) -> float:
 
 def seem_coded(values: Array) -> bool:
     """Whether some of these numbers seem to be codes for missing values."""
-    counted = np.unique(values[~np.isnan(values)], return_counts=True)
-    return negative_codes(*counted) or far_apart(*counted)
+    return bool(code_doubts(*np.unique(values[~np.isnan(values)], return_counts=True)))
+
+
+def code_doubts(different: Array, times: Any) -> str:
+    """What suggests that some values are codes for missing values; "" if nothing does."""
+    if negative_codes(different, times):
+        return f"has negative values in several rows that look like codes for missing values, such as -9. {EMPTY}"
+    if high_codes(different, times) or far_apart(different, times):
+        return f"has a value far from all others in several rows. Is it a code for missing values (9, 99, 999)? {EMPTY}"
+    return ""
 
 
 def far_apart(different: Array, times: Any) -> bool:
@@ -129,8 +145,33 @@ def far_apart(different: Array, times: Any) -> bool:
     return False
 
 
+def high_codes(different: Array, times: Any) -> bool:
+    """Whether the largest values are repeated codes such as 9, 99 or 98, far above all others."""
+    if len(different) < 3:
+        return False
+    code = np.isin(different, [*next((codes for codes in HIGH_CODES if different[-1] in codes), ())])
+    count = int(np.argmin(code[::-1]))
+    values = different[: len(different) - count]
+    if not count or len(values) < 2 or times[-count:].max() < 2:
+        return False
+    gap, usual = different[-count] - values[-1], np.diff(values).max()
+    return bool(gap > usual and gap >= min(values[-1] - values[0], HOLE * usual))
+
+
 def negative_codes(different: Array, times: Any) -> bool:
-    """Whether all values are at least 0 apart from repeated codes such as −9, −88 or −999."""
+    """Whether all values are at least 0 apart from repeated codes such as −1, −9, −88 or −999."""
     below = different < 0
-    codes = [set(f"{-value:g}") in ({"7"}, {"8"}, {"9"}) for value in different[below]]
-    return bool(codes) and all(codes) and bool((times[below] > 1).any()) and len(different) > len(codes) + 1
+    codes = [is_code(value) for value in different[below]]
+    if not codes or not all(codes) or times[below].max() < 2 or len(different) <= len(codes) + 1:
+        return False
+    return different[0] < -1 or not (len(different) < 4 or is_tail(different, times))
+
+
+def is_code(number: float) -> bool:
+    """Whether such a number often stands for a missing value: 9, 99, 98, −1, −9 and the like."""
+    return number == -1 or set(f"{-number:g}") in ({"7"}, {"8"}, {"9"}) or any(number in codes for codes in HIGH_CODES)
+
+
+def is_tail(different: Array, times: Any) -> bool:
+    """Whether −1 is as rare as 0 and follows it: many integers may just reach it."""
+    return different[1] == 0 and bool(times[0] <= times[1] + BY_CHANCE and times[1] < COMMON * times.sum())

@@ -343,8 +343,9 @@ def kind_of_all(columns: Sequence[Column]) -> tuple[str, str]:
         return "", min(kinds)
     if any(isinstance(column, Gaussian) and column.resolution < 1.0 for column in columns):
         return "", Gaussian.kind
-    least = "they begin at 0 or 1" if Gaussian.kind in kinds else "they exceed 1"
-    return f" (integers are counts only where {least})", Poisson.kind
+    if Gaussian.kind in kinds:
+        return " (integers are counts only where they begin at 0 or 1)", Poisson.kind
+    return " (integers are counts where they exceed 1, even if only by a code such as 9)", Poisson.kind
 
 
 def plain(columns: Columns) -> list[list[Any]]:

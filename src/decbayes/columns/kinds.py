@@ -19,15 +19,16 @@ from numpy.typing import NDArray
 from decbayes.base.arguments import is_number, names_of, some
 from decbayes.columns._rare import OTHER, RareCategories
 from decbayes.columns.cells import (
+    EMPTY,
     FEW_VALUES,
     Array,
     Raw,
     as_numbers,
+    code_doubts,
     decimal_unit,
-    far_apart,
     in_order,
+    is_code,
     is_missing,
-    negative_codes,
     number_of,
     refuse,
     rounded,
@@ -46,7 +47,8 @@ MOST_CATEGORIES = 1000
 FEW_CATEGORIES = 6
 # A real column with this share of one value is more likely counts or categories.
 LARGE_SHARE = 0.25
-EMPTY = "If so, leave these cells empty."
+# Counts without a zero are doubted if Poisson counts with their mean are so with a lower probability.
+RARELY = 1e-3
 GROUP = "decbayes.columns"
 """The entry-point group of kinds in installed packages, NAME = "module:Class"."""
 
@@ -145,6 +147,9 @@ class Categorical(Column):
         """Names that differ in spelling; or numbers but for a few slips, which make categories of all values."""
         if len({" ".join(name.split()).casefold() for name in self.categories}) < len(self.categories):
             return "has categories that differ only in capital letters or spaces. Write those alike that are the same."
+        names = [number for name in self.categories if not np.isnan(number := number_of(name))]
+        if 0 < len(names) < len(self.categories) and all(map(is_code, names)):
+            return f"has numbers such as 9 or -1 among words. Are they codes for missing values? {EMPTY}"
         numbers = np.array([number_of(value) for value in values if not is_missing(value)])
         known = numbers[~np.isnan(numbers)]
         if len(known) == len(numbers) or 2 * len(known) < len(numbers) or len(np.unique(known)) <= FEW_VALUES:
@@ -295,6 +300,16 @@ class Poisson(Column):
     def agreed(cls, columns: Sequence["Poisson"]) -> "Poisson":
         return cls(rounded(float(np.mean([column.mean for column in columns]))))
 
+    def doubts(self, values: Raw, *, piled: bool = False) -> str:
+        """Codes for missing values; or grades such as 1 to 4, since counts with so few values are often 0."""
+        different, times = np.unique(numbers := seen(values), return_counts=True)
+        if codes := code_doubts(different, times):
+            return codes
+        without_zeros = len(numbers) * np.log1p(-np.exp(-np.mean(numbers)))
+        if different[0] == 0 or len(different) > FEW_VALUES or without_zeros > np.log(RARELY):
+            return ""
+        return f"has only {len(different)} different values, none of them 0. Should it be categorical?"
+
     def made_up(self, size: int, rng: np.random.Generator) -> Array:
         return rng.poisson(self.mean, size=size).astype(np.float64)
 
@@ -353,10 +368,8 @@ class Gaussian(Column):
         """A Gaussian class would shrink onto a value that occurs repeatedly."""
         numbers = seen(values)
         different, times = np.unique(numbers, return_counts=True)
-        if negative_codes(different, times):
-            return f"has negative values in several rows that look like codes for missing values, such as -9. {EMPTY}"
-        if far_apart(different, times):
-            return f"has one value far from all others in several rows. Is it a code for missing values (999)? {EMPTY}"
+        if codes := code_doubts(different, times):
+            return codes
         varied = len(times) > FEW_VALUES and times.max() <= LARGE_SHARE * len(numbers)
         if varied or piled or len(numbers) == len(times):
             return ""

@@ -213,6 +213,8 @@ def check_names(names: Sequence[str]) -> None:
 def places(names: Sequence[str], columns: Sequence[str], advice: str = "") -> list[int]:
     unknown = [name for name in columns if name not in names]
     if unknown:
+        if any(name.endswith(".columns") for name in unknown):
+            advice = " Models of tables and regressions take a list of agreed columns with --agreed-columns."
         lacks = f"there {'is no column' if len(unknown) == 1 else 'are no columns'} {', '.join(unknown)}"
         raise InvalidData(f"{lacks}; the columns are {columns_listed(names)}.{advice}")
     return [list(names).index(name) for name in columns]

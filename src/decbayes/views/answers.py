@@ -9,6 +9,7 @@ from decbayes.posterior import EXACT, JOINT, NARROW
 from decbayes.remarks import COUNTED_TWICE, FEW_SLOTS, ONE_BROADCAST, ROUND, too_narrow
 from decbayes.views._effect_sentences import Effects
 from decbayes.views.class_view import most_different
+from decbayes.views.coefficient_view import has_robust_errors
 from decbayes.views.findings import Findings
 from decbayes.views.participants import About
 from decbayes.views.values import (
@@ -174,12 +175,16 @@ def interval_words(findings: Findings) -> str:
 
 
 def why_narrow(findings: Findings) -> str:
-    """Why intervals are too narrow: persons with several rows; regressions also assume equal sites, counted once."""
+    """Why intervals are too narrow: persons with several rows; regressions also assume equal sites, counted once.
+
+    Robust errors assume no equal sites: their intervals are for the mean of these.
+    """
     if findings.sets:
         return too_narrow(findings.alignment.posteriors)
+    if any(differences(findings)) and not has_robust_errors(findings.merged):
+        return "sites differ by more than chance or the model does not hold"
     repeated = any(remark.kind == COUNTED_TWICE for remark in findings.warnings)
-    twice = "the same data seem to count more than once" if repeated else ""
-    return "sites differ by more than chance or the model does not hold" if any(differences(findings)) else twice
+    return "the same data seem to count more than once" if repeated else ""
 
 
 def how_sites_agree(findings: Findings, about: About = NOTHING) -> str:

@@ -157,7 +157,7 @@ class CoefficientView(View):
         texts = ", ".join(f"{difference.name} ({difference.times:.1f} × chance)" for difference in notable)
         yield Remark(
             "sites differ",
-            f"Sites differ by more than chance in {texts}{alone}: intervals, which assume equal coefficients, are too "
+            f"Sites differ by more than chance in {texts}{alone}: intervals that assume equal coefficients are too "
             "narrow.",
             advice,
             f"p {heterogeneity_of(alignment).p_text(0)} {heterogeneity_of(alignment).provided()}.",

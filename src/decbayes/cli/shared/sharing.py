@@ -217,7 +217,8 @@ def save_draft(
             from decbayes.calibration import with_halves
             from decbayes.models.core.registry import model_for
 
-            draft = with_halves(model_for(draft.structure), draft, observations, persons=context.get("persons"))
+            with messages().status("comparing random halves of the rows"):
+                draft = with_halves(model_for(draft.structure), draft, observations, persons=context.get("persons"))
     finally:  # The fit is kept, should somebody interrupt those of halves.
         save(draft, output, note={**(note or {}), KEY: manifest.plain()})
     return draft

@@ -36,7 +36,16 @@ from decbayes.merging.robust._disagreement import HARDLY
 from decbayes.merging.robust._slots import tolerated_faults
 from decbayes.merging.robust.votes import AVERAGE, KNOWN
 from decbayes.posterior import Posterior
-from decbayes.remarks import FIT_AGAIN, Later, Remark, listed, sites_first, warnings_in, without_advice_to_refine
+from decbayes.remarks import (
+    COUNTS_LESS,
+    FIT_AGAIN,
+    Later,
+    Remark,
+    listed,
+    sites_first,
+    warnings_in,
+    without_advice_to_refine,
+)
 
 # A site is flagged if no other site confirms more than this share of its evidence.
 ALONE = 0.5
@@ -47,7 +56,7 @@ ASK = (
     "Rounds (refine) count it again unless you leave its files out."
 )
 AGREED = "If its units are wrong, the agreed scales may be, too: agree on columns without it, and fit again."
-RESTART = "If nothing is wrong with its data, fit it again with more restarts."
+RESTART = "If nothing is wrong with its data, fit it again with more restarts, or fewer components."
 DIVIDED = (
     "As a whole their data are like the others', so their fits have probably divided the same data in another way: fit "
     "with more restarts, or fewer components."
@@ -273,7 +282,7 @@ class RobustMerge:
             uncounted = sum(evidence[site] * (1.0 - self.sites[site].counts) for site in large)
             shares = listed([f"{sites[site]} ({self.sites[site].counts:.0%})" for site in large])
             yield Remark(
-                "site counts less",
+                COUNTS_LESS,
                 f"Only part of the evidence of {shares} counts: {'they have' if len(large) > 1 else 'it has'} more "
                 "than most sites, and more than these can check.",
                 LARGE,
@@ -285,12 +294,13 @@ class RobustMerge:
             what, standing = f"{sites[site]} {reason}.", self.sites[site]
             if standing.large:
                 continue
+            kind = COUNTS_LESS if 0.0 < standing.counts < 1.0 else "site hardly counts"
             if standing.flagged:
                 again = FIT_AGAIN if standing.alike else self._ask
                 ask = again if standing.copy_of is None else COPIED
-                yield Remark("site hardly counts", what, ask, sites=(site,))
+                yield Remark(kind, what, ask, sites=(site,))
             else:
-                yield Remark("site counts less", what, LESS, severity="note", sites=(site,))
+                yield Remark(kind, what, LESS, severity="note", sites=(site,))
 
     @property
     def _ask(self) -> str:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from decbayes.base.arguments import Seed, check_kind, given_generator, real_array
 from decbayes.columns import Column
+from decbayes.columns.cells import FEW_VALUES
 from decbayes.errors import InvalidData, StructureMismatch, printable
 from decbayes.families import Array
 from decbayes.inputs.chunks import each_chunk, is_chunked
@@ -32,6 +33,16 @@ MOST_ROUNDING = 1e-2
 MANY_UNAGREED, NEARLY_ALL = 0.1, 0.95
 # Files refuse remarks that are long: longer names are cut.
 LONGEST_NAME = 60
+
+# Fewest rows, and fewest different ones, to say that rows are repeated or one is too large. Many are repeated if more
+# than OFTEN of the different rows are; numbers hardly repeat by chance if more than VARIED of those of different rows
+# differ.
+ENOUGH_ROWS, OFTEN, VARIED = 20, 0.2, 0.9
+REPEATED_ROWS = Remark(
+    "repeated rows",
+    "Many rows are equal in all columns, as if the table had been exported twice.",
+    "If so, fit each row once: intervals are too narrow otherwise.",
+)
 
 
 def missing_codes(columns: Sequence[str]) -> Remark:
@@ -57,6 +68,17 @@ def unagreed_values(column: str, share: float) -> Remark:
         "Is it another spelling or code at this site? Then write it as agreed, and fit again." if serious else "",
         severity="warning" if serious else "note",
     )
+
+
+def are_repeated(points: Array, real: Sequence[bool]) -> bool:
+    """Whether a table seems to hold rows twice: all of them, or many although a column hardly repeats otherwise."""
+    rows, times = np.unique(points, axis=0, return_counts=True)
+    if len(rows) == len(points) or len(rows) < ENOUGH_ROWS:
+        return False
+    different = max((len(np.unique(column)) for column in rows[:, np.asarray(real)].T), default=0)
+    if different > FEW_VALUES and np.gcd.reduce(times) > 1:
+        return True
+    return bool(np.mean(times > 1) > OFTEN) and different > VARIED * len(rows)
 
 
 def as_points(data: Any, dimension: int, *, unseen: bool = False, columns: Sequence[str] = ()) -> Array:

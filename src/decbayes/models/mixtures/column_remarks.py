@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from decbayes.columns import Column
-from decbayes.columns.cells import seem_coded
+from decbayes.columns.cells import FEW_VALUES, seem_coded
 from decbayes.errors import printable
 from decbayes.families import Array
-from decbayes.models.core.points import LONGEST_NAME, missing_codes
+from decbayes.models.core.points import ENOUGH_ROWS, LONGEST_NAME, REPEATED_ROWS, are_repeated, missing_codes
 from decbayes.models.likelihoods.point_pass import PointBlocks
 from decbayes.remarks import CONSTANT, Remark, listed
 
@@ -19,6 +19,11 @@ COPIES = 1.0 - 1e-9
 # Rows to look at, the fewest to judge by, the rows and the number of groups of neighbours, and the most columns.
 LOOKED_AT, LEAST_ROWS, IN_GROUP, GROUPS = 2_000, 30, 5, 10
 MOST_COLUMNS = 500
+# Positive values are skewed if their skewness is above the first (that of an exponential distribution), and if that of
+# their logarithms is less than this share of it. Rare clusters far from the others are skewed on both scales.
+SKEWED, LESS = 2.0, 0.5
+# Most rows, and most numbers in them, among which to look for equal ones.
+MOST_ROWS, MOST_CELLS = 20_000, 1_000_000
 
 
 def column_remarks(
@@ -55,6 +60,41 @@ def column_remarks(
         what = f"Columns with one value in all rows: {listed([names[place] for place in constant])}."
         remarks.append(Remark(CONSTANT, what, "Leave them out, unless they vary at other sites.", "", "note"))
     return tuple(remarks)
+
+
+def repeated_rows(blocks: PointBlocks, real: Sequence[bool]) -> tuple[Remark, ...]:
+    """A remark if a table seems to hold its rows twice; `real` are its columns of real numbers."""
+    rows = blocks.sample(min(MOST_ROWS, MOST_CELLS // len(real)), np.random.default_rng(0))
+    said = len(rows) >= ENOUGH_ROWS and are_repeated(np.where(np.isnan(rows), np.inf, rows), real)
+    return (REPEATED_ROWS,) if said else ()
+
+
+def skewed_columns(points: Array, names: Sequence[str]) -> tuple[Remark, ...]:
+    """A remark on real columns whose logarithms are described better by Gaussian components."""
+    chosen = points[:, :MOST_COLUMNS].T
+    skewed = [printable(name)[:LONGEST_NAME] for name, values in zip(names, chosen, strict=False) if is_skewed(values)]
+    if not skewed:
+        return ()
+    what = f"Columns that would be much less skewed on a logarithmic scale: {listed(skewed)}."
+    advice = (
+        "At all sites, take logarithms (log(1 + x) if there are zeros) and fit again: components are spent on long "
+        "tails, and equal sites may seem to differ."
+    )
+    return (Remark("skewed columns", what, advice, severity="note"),)
+
+
+def is_skewed(values: Array) -> bool:
+    known = values[~np.isnan(values)]
+    positive = known[known > 0.0]
+    if len(positive) < LEAST_ROWS or len(np.unique(positive)) <= FEW_VALUES or (known < 0.0).any() or seem_coded(known):
+        return False
+    usual = skewness(positive)
+    return usual > SKEWED and abs(skewness(np.log(positive))) < LESS * usual
+
+
+def skewness(values: Array) -> float:
+    away = values - values.mean()
+    return float(np.mean(away**3) / np.mean(away**2) ** 1.5)
 
 
 def alike(points: Array, columns: Mapping[str, Column]) -> list[list[str]]:

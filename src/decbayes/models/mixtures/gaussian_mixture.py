@@ -1,7 +1,7 @@
 """Gaussian mixtures: known variance as in the paper, or unknown spherical, diagonal or full covariances."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -16,7 +16,7 @@ from decbayes.models.likelihoods.likelihood import FullCovariance, KnownVariance
 from decbayes.models.likelihoods.point_pass import PointBlocks
 from decbayes.models.likelihoods.real import DiagonalCovariance
 from decbayes.models.mixtures import prior_remarks
-from decbayes.models.mixtures.column_remarks import LOOKED_AT, column_remarks
+from decbayes.models.mixtures.column_remarks import LOOKED_AT, column_remarks, repeated_rows, skewed_columns
 from decbayes.models.mixtures.mixture import Mixture
 from decbayes.posterior import Posterior
 from decbayes.remarks import Remark
@@ -137,11 +137,18 @@ class GaussianMixture(Mixture):
         return super()._points_per_group if self.variance is None else 0.0
 
     def _doubts(self, posterior: Posterior, blocks: PointBlocks) -> tuple[Remark, ...]:
+        points, pooled = blocks.sample(LOOKED_AT, np.random.default_rng(0)), self.covariance == "spherical"
         on_columns = column_remarks(blocks, self._names, correlated=self.covariance == "full")
+        on_columns += (*repeated_rows(blocks, [True] * points.shape[1]), *skewed_columns(points, self._names))
         if self.variance is not None:
             return (FAR_FROM_PRIOR, *on_columns) if is_far_from_prior(posterior) else on_columns
-        points, pooled = blocks.sample(LOOKED_AT, np.random.default_rng(0)), self.covariance == "spherical"
-        return (*prior_remarks.of_points(posterior, points, self._names, self._degrees, pooled=pooled), *on_columns)
+        on_prior = prior_remarks.of_points(posterior, points, self._names, self._degrees, pooled=pooled)
+        if not on_prior:
+            on_prior = prior_remarks.of_scale(posterior, self._prior_at, len(blocks), self.prior_scale)
+        return (*on_prior, *on_columns)
+
+    def _prior_at(self, factor: float) -> Array:
+        return replace(self, prior_scale=factor * np.asarray(self.prior_scale)).component_prior()
 
     @classmethod
     def settings_of(cls, structure: Structure) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Priors that outweigh the data: columns far from the prior mean, or with a far smaller spread than the prior scale."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,12 @@ from decbayes.remarks import Remark, listed
 # A prior adds to the scatter of each cluster. It outweighs a column if it adds TIMES as much as to one of mean 0 and
 # spread 1, and distances from its mean add FAR of the scatter within clusters, or its scale adds WIDE of it.
 TIMES, FAR, WIDE = 5.0, 0.1, 0.5
-# With more columns the advice lists no values.
+# The variance within clusters that the advice expects, as a share of that of all data. With more columns it lists none.
+WITHIN = 1.0 / 3.0
 MOST_VALUES = 12
 KIND = "prior outweighs data"
+# Times smaller prior scales to compare with, and nats per observation that one of them must gain.
+SMALLER, GAINED = (3.0, 10.0, 30.0, 100.0, 300.0, 1000.0), 0.3
 AGREED = "First check their units here: the prior that was agreed on expects others."
 
 
@@ -40,6 +43,31 @@ def of_points(
     agreed = family.parameters(prior[:1])["mean"].any()
     expects = AGREED if agreed else "Unless given, it expects means near 0 and spreads near 1."
     return (Remark(KIND, what, f"{expects} {prior_to_give(*moments(points), pooled)}"),)
+
+
+def of_scale(
+    posterior: Posterior, prior_at: Callable[[float], Array], observations: int, scale: Any
+) -> tuple[Remark, ...]:
+    """A remark if clusters are so narrow that a smaller prior `scale` would describe them much better.
+
+    `prior_at(factor)` is the prior of a component with that scale times a factor. Given which observations are in which
+    cluster, their probability is exp(A(λ0 + c) − A(λ0)), for any prior.
+    """
+    family, contribution = posterior.structure.families["components"], dense(posterior.contribution["components"])
+
+    def height(factor: float) -> float:
+        prior = np.repeat(prior_at(factor), len(contribution), axis=0)
+        return float(family.log_partition(prior + contribution) - family.log_partition(prior))
+
+    usual, (best, times) = height(1.0), max((height(1.0 / times), times) for times in SMALLER)
+    if observations < LEAST_ROWS or best < usual + GAINED * observations:
+        return ()
+    value = "" if np.ndim(scale) else f" ({scale / times:.1g})"
+    advice = (
+        f"At all sites, fit again with a --prior-scale (in Python prior_scale) about {times:g} times smaller{value}."
+    )
+    what = "Clusters are much narrower than the prior expects: fitted ones are too wide, and may fuse."
+    return (Remark("wide prior", what, advice, f"That gains over {GAINED:g} nats per observation here."),)
 
 
 def named(names: Sequence[str], places: NDArray[np.intp]) -> str:
@@ -92,15 +120,21 @@ def column(values: Any) -> Array:
 
 
 def prior_to_give(centre: Array, variance: Array, pooled: bool) -> str:
-    """What to type: means to the next power of ten above the spread, and variances of one digit."""
+    """What to type: means to the next power of ten above the spread, and a third of the variances, to one digit.
+
+    Clusters are narrower than all data; how much narrower is not known before they are found.
+    """
     if len(centre) > MOST_VALUES:
-        return "At all sites, subtract the same rough mean and divide by the same rough spread, and fit again."
+        return (
+            "At all sites, subtract the same rough mean, divide by the same rough spread, and fit again with "
+            f"--prior-scale={WITHIN:.1g}."
+        )
     scale = np.where(variance > 0.0, np.mean(variance) if pooled else variance, 1.0)
     unit = 10.0 ** np.ceil(0.5 * np.log10(scale))
     means = [f"{value:.15g}" for value in np.round(centre / unit) * unit + 0.0]
-    variances = [f"{float(f'{value:.1g}'):.15g}" for value in (scale[:1] if pooled else scale)]
+    variances = [f"{float(f'{value:.1g}'):.15g}" for value in WITHIN * (scale[:1] if pooled else scale)]
     return (
-        "Fit again, at all sites with the same rough mean and variance of each column: "
+        "Fit again, at all sites with the same rough mean of each column and a third of its variance: "
         f"--prior-mean={','.join(means)} --prior-scale={','.join(variances)} "
         f"(in Python prior_mean={in_python(means)}, prior_scale={in_python(variances)})."
     )

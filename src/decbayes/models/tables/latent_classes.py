@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import compress
 from pathlib import Path
 from typing import Any, ClassVar, Self
 from zlib import crc32
@@ -22,7 +23,7 @@ from decbayes.models.likelihoods.emissions import Emissions
 from decbayes.models.likelihoods.likelihood import scaled
 from decbayes.models.likelihoods.point_pass import PointBlocks
 from decbayes.models.mixtures.clusters import Clusters, columns_of, statistics_of
-from decbayes.models.mixtures.column_remarks import LOOKED_AT, column_remarks
+from decbayes.models.mixtures.column_remarks import LOOKED_AT, column_remarks, repeated_rows, skewed_columns
 from decbayes.models.tables.profiles import Filled, class_summaries, fill, profile_rows, separation
 from decbayes.models.tables.tabular import Agreed, Kinds, Tabular
 from decbayes.posterior import Posterior
@@ -79,7 +80,9 @@ class LatentClasses(Tabular, Clusters):
         numbers = [isinstance(column, Gaussian | Poisson) for column in self.columns.values()]
         points, sizes = blocks.sample(LOOKED_AT, np.random.default_rng(0)), dense(posterior.contribution["weights"])
         units = self.of_units(posterior, points, sizes[:, 0] > 0.5)
-        return (*units, *column_remarks(blocks, self.columns, numbers))
+        real = [isinstance(column, Gaussian) for column in self.columns.values()]
+        skewed = skewed_columns(points[:, real], [*compress(self.columns, real)])
+        return (*units, *column_remarks(blocks, self.columns, numbers), *repeated_rows(blocks, real), *skewed)
 
     def box(self) -> tuple[Array, Array] | None:
         """Three units to each side of the centre, if all columns are numbers in agreed units."""

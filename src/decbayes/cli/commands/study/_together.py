@@ -187,7 +187,8 @@ def about_intervals(study: Study, counted: Mapping[str, Released]) -> Iterator[s
             )
             return
         save(calibrated, study.merged, note=load_note(study.merged))
-        yield f"Intervals are {calibrated.uncertainty}."
+        why = why_robust(counted)
+        yield f"Intervals are {calibrated.uncertainty}{f', and so not too narrow although {why}' if why else ''}."
 
 
 def shared_sums(study: Study, sites: Sequence[str]) -> "dict[str, Information]":

@@ -1,6 +1,6 @@
 """What to know about the fit of one site's rows before others rely on it."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
 from scipy.special import gammaincc
@@ -9,7 +9,13 @@ from decbayes.columns import Column
 from decbayes.columns.cells import FEW_VALUES, seem_coded
 from decbayes.errors import printable
 from decbayes.families import Array
-from decbayes.models.core.points import LONGEST_NAME, missing_codes
+from decbayes.models.core.points import (
+    ENOUGH_ROWS,
+    LONGEST_NAME,
+    REPEATED_ROWS,
+    are_repeated,
+    missing_codes,
+)
 from decbayes.remarks import CONSTANT, FAR_VALUES, REPEATED, ROUND, UNEVEN, Remark, listed
 
 # With fewer events (or non-events) per coefficient, the expansion around a site's own estimate is rough.
@@ -22,10 +28,6 @@ CLEARLY_MORE, SURE = 1.2, 1e-3
 # centre is more than AWAY of the larger scale off, and the centre has changed by about the same factor, up to ALIKE;
 # with fewer rows this is not checked. (Ages in a children's clinic are nearer.)
 AWAY, SCALES, ALIKE, LEAST_ROWS = 3.0, 6.0, 2.0, 5
-# Fewest rows, and fewest different ones, to say that rows are repeated or one is too large. Many are repeated if more
-# than OFTEN of the different rows are; numbers hardly repeat by chance if more than VARIED of those of different rows
-# differ.
-ENOUGH_ROWS, OFTEN, VARIED = 20, 0.2, 0.9
 # Share of a column's squared distances from its median: a row of totals has more.
 NEARLY_ALL = 0.98
 
@@ -53,11 +55,6 @@ REPEATED_PERSONS = Remark(
     "Persons have several rows, which the model takes as independent: intervals are probably too narrow, and sites "
     "seem to differ where they do not.",
     "Use robust errors: decbayes calibrate --robust --person COLUMN.",
-)
-REPEATED_ROWS = Remark(
-    "repeated rows",
-    "Many rows are equal in all columns, as if the table had been exported twice.",
-    "If so, fit each row once: intervals are too narrow otherwise.",
 )
 ONE_ROW = "Is it a row of totals, or a typing error? It alone decides coefficients."
 SURVEY_WEIGHTS = Remark(
@@ -136,19 +133,15 @@ def separated(design: Array, targets: Array) -> bool:
 
 
 def of_values(columns: Mapping[str, Column], points: Array) -> Iterator[Remark]:
-    """Real columns that seem to be in another unit than the agreed one, or to hold a code for missing values."""
+    """Numbers that seem to be in another unit than the agreed one, or to hold a code for missing values."""
     coded = []
     for name, values in zip(columns, points.T, strict=True):
         column = columns[name]
-        if column.factor != "real" or len(values) < LEAST_ROWS:
+        if column.flag or len(values) < LEAST_ROWS:
             continue
-        zero, unit = column.zero_and_unit
-        centre, times = float(values.mean()), float(values.std()) / unit
-        far = abs(centre - zero) > AWAY * unit * max(times, 1.0) and not 1.0 / SCALES <= times <= SCALES
-        another_unit = far and 1.0 / ALIKE < centre / (times * zero or np.inf) < ALIKE
         if seem_coded(values):
             coded.append(name)
-        elif another_unit:
+        elif is_in_another_unit(column, values):
             yield Remark(
                 FAR_VALUES,
                 f"The values of {name} lie far from the agreed centre and scale.",
@@ -156,6 +149,16 @@ def of_values(columns: Mapping[str, Column], points: Array) -> Iterator[Remark]:
             )
     if coded:
         yield missing_codes(coded)
+
+
+def is_in_another_unit(column: Column, values: Array) -> bool:
+    """Whether a real column's values lie far from the agreed centre, at another scale."""
+    if column.factor != "real":
+        return False
+    zero, unit = column.zero_and_unit
+    centre, times = float(values.mean()), float(values.std()) / unit
+    far = abs(centre - zero) > AWAY * unit * max(times, 1.0) and not 1.0 / SCALES <= times <= SCALES
+    return far and 1.0 / ALIKE < centre / (times * zero or np.inf) < ALIKE
 
 
 def of_rows(columns: Mapping[str, Column], points: Array, predictors: Collection[str]) -> Iterator[Remark]:
@@ -176,17 +179,6 @@ def of_rows(columns: Mapping[str, Column], points: Array, predictors: Collection
     if constant:
         what = f"Columns with one value in all rows: {listed(constant)}."
         yield Remark(CONSTANT, what, "Other sites estimate their coefficients.", severity="note")
-
-
-def are_repeated(points: Array, real: Sequence[bool]) -> bool:
-    """Whether a table seems to hold rows twice: all of them, or many although a column hardly repeats otherwise."""
-    rows, times = np.unique(points, axis=0, return_counts=True)
-    if len(rows) == len(points) or len(rows) < ENOUGH_ROWS:
-        return False
-    different = max((len(np.unique(column)) for column in rows[:, np.asarray(real)].T), default=0)
-    if different > FEW_VALUES and np.gcd.reduce(times) > 1:
-        return True
-    return bool(np.mean(times > 1) > OFTEN) and different > VARIED * len(rows)
 
 
 def outweighs(values: Array) -> bool:
