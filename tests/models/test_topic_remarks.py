@@ -280,6 +280,23 @@ def test_too_many_topics_for_the_documents_are_said_to_be_too_many(rng):
     assert not topics_of_few([remark]), "a merge puts such topics of several sites together"
 
 
+def test_where_most_topics_are_of_few_documents_fewer_topics_are_advised_and_the_giant_is_still_mentioned(rng):
+    few = csr_array(np.vstack([planted(rng, range(3), 15, 40, mixing=0.3).toarray(), np.full((1, WORDS), 20)]))
+    (remark,) = model(12).fit(few, rng=rng).posterior.remarks
+    assert "11 of 12 topics each have half" in remark.what
+    assert ("fit fewer topics" in remark.advice, "of all words" in remark.rests_on) == (True, True)
+
+
+def test_a_merge_says_at_which_site_a_fifth_of_the_documents_are_copies(rng):
+    once = planted(rng, range(3), 80, 40)
+    for copies, repeated_in_merge in ((10, False), (20, True)):
+        sites = [once, csr_array(vstack([once, once[:copies]]))]
+        fits = [model(3).fit(site, rng=np.random.default_rng(0)).posterior for site in sites]
+        said = [one.what for one in db.merging.remarks(db.align(fits), ["a", "b"])]
+        wanted = f"b: At least {copies} of {80 + copies} documents have the same words as others."
+        assert (wanted in said) == repeated_in_merge, said
+
+
 def test_a_long_list_of_topics_fits_into_a_file():
     remark = few_documents_remark(list(range(900)))
     assert topics_of_few([remark]) == list(range(100))
