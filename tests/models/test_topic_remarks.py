@@ -79,6 +79,15 @@ def test_a_topic_that_mixes_two_things_is_worth_a_look(rng):
     assert f"topic {mixed} (" in remark.what
 
 
+@pytest.mark.parametrize("seed", [9, 26, 31])
+def test_topics_that_are_like_their_sources_are_not_worth_a_look(seed):
+    """Each site has themes of its own, and its topics are alone in their slots."""
+    rng = np.random.default_rng(seed)
+    pairs = ([0, 1], [2, 3], [4, 5])
+    sites = [model(2).fit(planted(rng, themes, 100, 40, mixing=0.01), rng=rng).posterior for themes in pairs]
+    assert "mixed topics" not in advised(sites, components=6)
+
+
 def test_rounds_and_wide_fits_are_advised_where_they_pay(rng):
     calm = [model(3).fit(planted(rng, range(3), 80, 40), rng=rng).posterior for _ in range(2)]
     assert "one round" not in advised(calm)
