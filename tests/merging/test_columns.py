@@ -63,6 +63,7 @@ def test_what_a_posterior_carries_beside_its_value_and_what_is_in_order_already_
     assert "site 1: Something to know." in [remark.what for remark in db.merge([first, second]).remarks]
     (moved,) = db.texts.with_priors([second], topic_prior=0.3)
     assert said(moved) == said(second)
+    assert said(db.merging.pad(second, 3))[2:] == said(second)[2:]
 
 
 def test_other_words_are_refused_and_a_library_is_told_the_remedy(tmp_path):

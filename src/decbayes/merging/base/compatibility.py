@@ -94,7 +94,8 @@ def pad(posterior: Posterior, to: Structure | int) -> Posterior:
             f"{current} cannot be padded to {structure}: except for the number of components in the coupled sets they "
             "must be equal, including prior and labels, and the larger one must be the target."
         )
-    return Posterior(structure, {name: padded(posterior, name, structure) for name in structure.families})
+    contribution = {name: padded(posterior, name, structure) for name in structure.families}
+    return replace(posterior, structure=structure, contribution=contribution, ids=(), names=(), calibration=None)
 
 
 def padded(posterior: Posterior, name: str, structure: Structure) -> csr_array:
