@@ -153,7 +153,7 @@ def print_anything() -> None:
     With PYTHONUNBUFFERED a write may take only a part, as before a full disk, and nothing would say so.
     """
     if isinstance(getattr(sys.stdout, "buffer", None), RawIOBase):
-        sys.stdout = open(sys.stdout.fileno(), "w", 1, sys.stdout.encoding, closefd=False)
+        sys.stdout = os.fdopen(sys.stdout.fileno(), "w", 1, sys.stdout.encoding, closefd=False)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
