@@ -34,7 +34,9 @@ def words(
     output: Annotated[Path, output_option("Where to write the words, one per line.")],
     least_documents: Annotated[
         PositiveInt | None,
-        Parameter(help="Ignore words in fewer documents; default: the least number that the rules allow."),
+        Parameter(
+            help="Ignore words in fewer documents; default: the least number that the rules allow, and for lists none."
+        ),
     ] = None,
     most_share: Annotated[
         float, Parameter(help="Ignore words in a larger share of the documents.", validator=Number(gt=0, lte=1))
