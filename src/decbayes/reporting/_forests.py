@@ -1,6 +1,7 @@
 """Coefficients of each site and of the merge, as in a meta-analysis: forest plots, I², τ², and another site."""
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 
 from decbayes.posterior import Posterior
 from decbayes.remarks import too_narrow
@@ -12,8 +13,8 @@ from decbayes.views.site_spread import Pooling, pool_sites
 from decbayes.views.values import interval_text, number, range_text
 from decbayes.views.view import LEVEL
 
-MOST_SITES, MOST_TERMS = 20, 24
-LONGEST = 14  # characters of a site's name in a drawing
+MOST_SITES, MOST_TERMS = 60, 24  # in drawings
+LONGEST = 18  # characters of a site's name in a drawing
 KNOWN = 0.9  # of the prior's standard deviation: above it, a site tells nothing about a term
 SMALLEST, LARGEST = 2.5, 6.0  # radii of dots, by the weight of a site
 READING = (
@@ -38,13 +39,16 @@ def forests(findings: Findings, merged: Sequence[Estimate], about: About) -> Mar
     why = too_narrow(findings.alignment.posteriors)
     compared = () if why else compared_places(merged)
     spread = [pooling(place, sites) if place in compared else None for place in range(len(merged))]
+    drawn_sites = sites if len(sites) <= MOST_SITES else {}
     drawings = [
-        forest(findings, term, {name: estimates.get(place) for name, estimates in sites.items()}, spread[place], about)
+        forest(findings, term, {name: of.get(place) for name, of in drawn_sites.items()}, spread[place], about)
         for place, term in enumerate(merged)
         if place in compared_places(merged)[:MOST_TERMS]
     ]
     more = f" The first {MOST_TERMS} of {len(effects)} effects are drawn." if len(effects) > MOST_TERMS else ""
     reading = REFINED if findings.alignment.refined else ""
+    if len(sites) > MOST_SITES:
+        more += f" The single sites are not drawn, because there are more than {MOST_SITES}."
     if sites:
         reading = f"{NOT_COMPARED} {why}." if why else READING
     drawn = figure(tag("div", drawings, class_="panels"), f"{reading}{more}")
@@ -56,7 +60,7 @@ def site_estimates(findings: Findings) -> dict[str, dict[int, Estimate]]:
 
     Empty if posteriors depend on each other, because they then do not show a site alone.
     """
-    if not 1 < len(findings.sites) <= MOST_SITES or findings.alignment.refined:
+    if len(findings.sites) < 2 or findings.alignment.refined:
         return {}
     prior = findings.view.estimates(Posterior.of_prior(findings.merged.structure))
     compared = [site for site in findings.sites if findings.evidence[site] >= findings.least]
@@ -133,10 +137,11 @@ def forest(
     factors = bool(findings.view.ratio) and merged.null is not None
     per = merged.per if factors else 1.0
     known = {name: value for name, value in sites.items() if value is not None}
+    short = shortened([*known])
     heaviest = max((value.deviation**-2 for value in known.values()), default=1.0)
     lines = [
         Line(
-            shorten(name),
+            short[name],
             value.times(per),
             "",
             SMALLEST + (LARGEST - SMALLEST) * (value.deviation**-2 / heaviest) ** 0.5,
@@ -165,5 +170,13 @@ def outcome_axis(findings: Findings, term: Estimate, about: About) -> str:
     return target if term.null is None else f"difference in {target}"
 
 
-def shorten(name: str) -> str:
-    return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"
+def shortened(names: Sequence[str]) -> dict[str, str]:
+    """Names that fit beside a drawing. If some are too long, without the words that all begin with, since these tell
+    no site from another.
+    """
+    long = len(names) > 1 and max(map(len, names)) > LONGEST
+    alike = takewhile(lambda pair: pair[0] == pair[1], zip(min(names), max(names), strict=False)) if long else ()
+    shared = "".join(first for first, _ in alike)
+    begin = max(shared.rfind(mark) + 1 for mark in " -_./,")
+    parts = {name: f"…{name[begin:]}" if begin else name for name in names}
+    return {name: part if len(part) <= LONGEST else f"{part[: LONGEST - 1]}…" for name, part in parts.items()}
