@@ -68,9 +68,9 @@ def repeats(counts: Counts) -> tuple[Remark, ...]:
     if number < LEAST:
         return ()
     what = f"At least {number:,} of {len(counts):,} documents have the same words as others."
-    # A merge repeats what many copies do to a site's evidence.
-    severity = "warning" if ONE_IN * number >= len(counts) else "note"
-    return (Remark("repeated documents", what, LEAVE_OUT_REPEATS, "", severity),)
+    # A merge repeats the warnings of its sites, and no notes.
+    many = ONE_IN * number >= len(counts)
+    return (Remark("repeated documents", what, LEAVE_OUT_REPEATS, "", "warning" if many else "note"),)
 
 
 def even_words(lengths: Array, counts: Counts) -> NDArray[np.int64]:
