@@ -12,7 +12,6 @@ from scipy.integrate import trapezoid
 from scipy.stats import halfcauchy, norm
 
 import decbayes as db
-from decbayes.reporting._forests import shortened
 from decbayes.reporting.drawing import Line, Scale, intervals
 from decbayes.reporting.paper_tables import paper_table
 from decbayes.reporting.reports import page
@@ -20,7 +19,7 @@ from decbayes.views import Findings
 from decbayes.views.answers import answer
 from decbayes.views.participants import About, Participant, gains
 from decbayes.views.site_spread import pool_sites
-from decbayes.views.values import Interval, interval_text
+from decbayes.views.values import Interval, interval_text, told_apart
 
 COLUMNS = {"age": db.columns.Gaussian(60.0, 10.0), "ward": db.columns.Categorical("bone", "heart")}
 WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
@@ -413,6 +412,6 @@ def test_a_forest_of_many_sites_with_long_names_shows_each_and_how_far_they_diff
     text = page(db.align(fits), names=names)
     assert all(f">…{name[-1]}</text>" in text for name in names)
     assert re.search(r"I² [1-9]\d%, τ²", text)
-    assert shortened(["north", "south"]) == {"north": "north", "south": "south"}
+    assert told_apart(["north", "south"], 18) == {"north": "north", "south": "south"}
     long = "a name without any mark in it"
-    assert shortened([long]) == {long: "a name without an…"}
+    assert told_apart([long], 18) == {long: "a name without an…"}

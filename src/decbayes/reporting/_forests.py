@@ -1,7 +1,6 @@
 """Coefficients of each site and of the merge, as in a meta-analysis: forest plots, I², τ², and another site."""
 
 from collections.abc import Mapping, Sequence
-from itertools import takewhile
 
 from decbayes.posterior import Posterior
 from decbayes.remarks import too_narrow
@@ -10,7 +9,7 @@ from decbayes.reporting.markup import Markup, concat, figure, note, table, tag
 from decbayes.views import Estimate, Findings
 from decbayes.views.participants import About
 from decbayes.views.site_spread import Pooling, pool_sites
-from decbayes.views.values import interval_text, number, range_text
+from decbayes.views.values import interval_text, number, range_text, told_apart
 from decbayes.views.view import LEVEL
 
 MOST_SITES, MOST_TERMS = 60, 24  # in drawings
@@ -137,7 +136,7 @@ def forest(
     factors = bool(findings.view.ratio) and merged.null is not None
     per = merged.per if factors else 1.0
     known = {name: value for name, value in sites.items() if value is not None}
-    short = shortened([*known])
+    short = told_apart([*known], LONGEST)
     heaviest = max((value.deviation**-2 for value in known.values()), default=1.0)
     lines = [
         Line(
@@ -168,15 +167,3 @@ def outcome_axis(findings: Findings, term: Estimate, about: About) -> str:
         return "coefficient"
     target = about.with_unit(getattr(findings.view.model, "target", "the outcome"))
     return target if term.null is None else f"difference in {target}"
-
-
-def shortened(names: Sequence[str]) -> dict[str, str]:
-    """Names that fit beside a drawing. If some are too long, without the words that all begin with, since these tell
-    no site from another.
-    """
-    long = len(names) > 1 and max(map(len, names)) > LONGEST
-    alike = takewhile(lambda pair: pair[0] == pair[1], zip(min(names), max(names), strict=False)) if long else ()
-    shared = "".join(first for first, _ in alike)
-    begin = max(shared.rfind(mark) + 1 for mark in " -_./,")
-    parts = {name: f"…{name[begin:]}" if begin else name for name in names}
-    return {name: part if len(part) <= LONGEST else f"{part[: LONGEST - 1]}…" for name, part in parts.items()}
