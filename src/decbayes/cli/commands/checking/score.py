@@ -61,10 +61,8 @@ def score(
                 row["adjusted_rand"] = adjusted_rand(names, model.assign(posterior, observations))
         scores.append({"posterior": str(path)} | row)
     if held := those_that_hold(posteriors, data, reading.columns, model.count(observations)):
-        names = plain(listed([*map(str, held)]))
-        messages().print(
-            f"Probably too high: {names}. By their sums they hold these data; score data that were in no fit."
-        )
+        said = f"Probably too high: {listed([*map(str, held)])}. By their sums they hold these data; score data that "
+        messages().print(plain(f"{said}were in no fit."))
     if as_json:
         print_json(*scores)
     else:
