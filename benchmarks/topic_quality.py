@@ -54,7 +54,7 @@ import decbayes as db
 from decbayes.models.topics.quality import CoOccurrence
 from decbayes.updates.joining import learned
 from decbayes.views import view_of
-from decbayes.views.topic_remarks import MIXED, MergedTopics
+from decbayes.views.topic_remarks import MergedTopics
 
 TOP = 10
 ROUND, WIDE_ROUND = "one round", "wide, one round"
@@ -161,7 +161,7 @@ def flagged(data, posteriors, topics):
     doubts = merged.doubts()
     held_out = data.counts[np.flatnonzero(data.held_out)]
     coherence = [read_as(held_out, data.words, [row])[0] for row in merged.quality.columns[used]]
-    return doubts, doubts > MIXED, np.array(coherence)
+    return doubts, merged.mixed(doubts), np.array(coherence)
 
 
 def area(scores, bad):

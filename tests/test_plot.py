@@ -328,3 +328,21 @@ def test_pictures_are_large_enough_to_print(sites, tmp_path):
     pillow = pytest.importorskip("PIL.Image")
     db.plot.alignment(db.align(sites)).figure.savefig(tmp_path / "picture.png")
     assert min(pillow.open(tmp_path / "picture.png").size) >= 350
+
+
+def test_long_words_and_names_leave_room_for_what_is_drawn(rng):
+    """One long word had taken the room of all panels, and a topic of that name was called only … in a legend."""
+    long = "Donaudampfschifffahrtsgesellschaftskapitän"
+    counts = np.kron(np.eye(2, dtype=int), np.full((20, 3), 5))
+    posterior = db.LatentDirichletAllocation(2, [long, "b", "c", "d", "e", "f"]).fit(counts, rng=rng).posterior
+    labels = [label.get_text() for axes in db.plot.topics(posterior).axes for label in axes.get_yticklabels()]
+    assert max(map(len, labels)) == 18
+    assert any(label.startswith("Donaudampf") for label in labels)
+    sites = [f"University Hospital of {town}" for town in ("Aachen", "Bern")]
+    named = db.merging.name(posterior, dict.fromkeys(range(2), long))
+    shares = db.texts.prevalence(named, counts[:30], site=sites[0]) + db.texts.prevalence(
+        named, counts[10:], site=sites[1]
+    )
+    axes = db.plot.prevalence(shares.rows(named))
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["…Aachen", "…Bern"]
+    assert all(text.get_text().startswith("Donaudampf") for text in axes.get_legend().get_texts())

@@ -395,9 +395,10 @@ def checked_labels(field: str, labels: Any, structure: Structure) -> tuple[str, 
     given = tuple(labels)
     sets = structure.symmetry
     fits = len(sets) == 1 and len(given) == structure.components(sets[0])
-    plain = all(isinstance(name, str) and name.isprintable() and len(name) <= LONGEST_ID for name in given)
-    if given and not (fits and plain):
-        raise InvalidPosterior(f"{field} must be short strings, one for each component of the only coupled set.")
+    if not all(isinstance(name, str) and name.isprintable() and len(name) <= LONGEST_ID for name in given):
+        raise InvalidPosterior(f"{field} of components are single lines of at most {LONGEST_ID} characters.")
+    if given and not fits:
+        raise InvalidPosterior(f"{field}: one for each component is expected, of a model with one set of components.")
     return given
 
 

@@ -152,9 +152,26 @@ def test_a_closed_stream_is_no_traceback(line, closed, status, message, tmp_path
     assert (1 if isinstance(code, str) else code, message in str(code)) == (status, True)
 
 
-def test_a_full_disk_and_a_reader_that_leaves_are_no_tracebacks(tmp_path):
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no limits on the sizes of files")
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_rows_that_do_not_fit_into_a_file_are_an_error(unbuffered, tmp_path):
+    """Without buffering a write takes what there is room for, and says how much."""
+    model = db.models.GaussianMean(dimension=3000)
+    db.save(db.Posterior.of_prior(model.structure), tmp_path / "p.posterior")
+    environment = os.environ | {"PYTHONPATH": str(Path(db.__file__).parents[1]), "PYTHONUNBUFFERED": unbuffered}
+    line = "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+    line += "resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000)); "
+    line += "from decbayes.cli import main; main(['export', 'p.posterior', '-o', '-'])"
+    with (tmp_path / "rows.csv").open("wb") as rows:
+        command = [sys.executable, "-c", line]
+        ended = subprocess.run(command, stdout=rows, stderr=subprocess.PIPE, env=environment, cwd=tmp_path, check=False)
+    assert (ended.returncode, ended.stderr) == (1, b"decbayes: File too large\n")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_and_a_reader_that_leaves_are_no_tracebacks(unbuffered):
     """At the help, too, which is not printed by a command."""
-    environment = os.environ | {"PYTHONPATH": str(Path(db.__file__).parents[1]), "PYTHONUNBUFFERED": "1"}
+    environment = os.environ | {"PYTHONPATH": str(Path(db.__file__).parents[1]), "PYTHONUNBUFFERED": unbuffered}
     command = [sys.executable, "-m", "decbayes", "--help"]
     reading, writing = os.pipe()
     os.close(reading)

@@ -338,13 +338,58 @@ def test_common_words_are_judged_by_all_documents_together(run, tmp_path):
         assert run(f"words {name}.txt -o {name}.{'words' if name != 'c' else 'list'}")[0] == 0
     (tmp_path / "c.txt").write_bytes((tmp_path / "c.list").read_bytes())  # a list by its content
     status, _, errors = run("words a.words b.words c.txt -o words.txt")
-    assert (status, "because most documents of all sites have them: 1 word." in errors) == (0, True), errors
+    assert (status, "because more than 50% of all documents have them: 1 word." in errors) == (0, True), errors
     listed = (tmp_path / "words.txt").read_text(encoding="utf-8").splitlines()
     assert "harbour\t20" in listed, "a third of all documents"
     assert "# decbayes common minister\t60" in listed
     assert "# decbayes documents 60" in listed
     assert run("fit topics a.txt --vocabulary words.txt --topics 2 -o a.posterior")[0] == 0
     assert "minister" not in db.load(tmp_path / "a.posterior").structure.labels["topics"]
+
+
+def test_options_hold_for_all_documents_together_where_lists_are_joined(run, tmp_path):
+    """A third of the documents have "pear" at each site, a fifth "plum", and all of one site "fig"."""
+    for name in "ab":
+        every = "fig" if name == "a" else "nut"
+        lines = [f"{every} {'pear' if n % 3 else 'word'} {'plum' if n % 5 else 'kiwi'}" for n in range(60)]
+        (tmp_path / f"{name}.txt").write_text("\n".join(lines), encoding="utf-8")
+        assert run(f"words {name}.txt -o {name}.words --most-share 0.9")[0] == 0
+
+    def kept(options):
+        status, _, errors = run(f"words a.words b.words -o all.txt {options}")
+        assert status == 0, errors
+        lines = (tmp_path / "all.txt").read_text(encoding="utf-8").splitlines()
+        return {line.split("\t")[0] for line in lines if not line.startswith("#")}, errors
+
+    assert kept("--most-share 0.9")[0] == {"fig", "kiwi", "nut", "pear", "plum", "word"}
+    few, errors = kept("--most-share 0.35")
+    assert (few, "more than 35% of all documents have them: 4 words." in errors) == ({"kiwi", "word"}, True)
+    assert kept("--most-words 2 --most-share 0.9")[0] == {"pear", "plum"}
+    assert kept("--least-documents 60 --most-share 0.9")[0] == {"fig", "nut", "pear", "plum"}
+    status, _, errors = run("words a.words b.words -o all.txt --ngrams 2")
+    assert (status, "the options say something else" in errors) == (1, True)
+    (tmp_path / "c.words").write_text("pear\nplum\n", encoding="utf-8")
+    status, _, errors = run("words a.words c.words -o all.txt --most-words 1")
+    assert status == 0, "one list has numbers"
+    status, _, errors = run("words c.words -o all.txt --most-words 1")
+    assert (status, "no numbers of documents" in errors) == (1, True)
+
+
+def test_words_that_are_cut_at_combining_signs_are_reported_and_the_advice_keeps_them_whole(run, tmp_path):
+    (tmp_path / "hindi.txt").write_text("चिकित्सक अस्पताल में।\nनर्स दवा\n" * 20, encoding="utf-8")
+    status, _, errors = run("words hindi.txt -o cut.words --most-share 1")
+    assert (status, "cut at the combining signs" in errors) == (0, True), errors
+    status, _, errors = run(f"words hindi.txt -o whole.words --most-share 1 --tokens {errors.split(chr(39))[1]}")
+    assert (status, "combining" in errors) == (0, False), errors
+    lines = (tmp_path / "whole.words").read_text(encoding="utf-8").splitlines()
+    words = {line.split("\t")[0] for line in lines if not line.startswith("#")}
+    assert words == {"चिकित्सक", "अस्पताल", "में", "नर्स", "दवा"}
+
+
+def test_texts_without_any_word_say_so(run, tmp_path):
+    (tmp_path / "numbers.txt").write_text("12 345\n" * 20, encoding="utf-8")
+    status, _, errors = run("words numbers.txt -o list.words")
+    assert (status, "no words in the 20 documents" in errors) == (1, True), errors
 
 
 def test_stop_words_of_the_texts_language_are_left_out_unless_somebody_wants_them(run, tmp_path):

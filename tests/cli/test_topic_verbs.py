@@ -163,6 +163,16 @@ def test_what_changed_between_two_merges(run, here):
     assert len(rows(run("compare m1.posterior m.posterior --json")[1])) == len(changes)
 
 
+def test_a_comparison_says_how_many_words_both_merges_count(run, here):
+    """Topics of other words have vanished for that reason alone."""
+    (here / "d.txt").write_text("pawn rook\nhorse cart\n" * 20)
+    (here / "other.txt").write_text("pawn\nrook\nhorse\ncart")
+    assert run("fit topics d.txt --vocabulary other.txt --topics 2 --topic-prior 0.1 -o d.posterior")[0] == 0
+    status, out, _ = run("compare m.posterior d.posterior")
+    assert (status, "They count different words: 2 in both, 13 before, 2 after." in out) == (0, True), out
+    assert "different words" not in run("compare m.posterior m.posterior")[1]
+
+
 def test_a_topic_that_moved_has_changed(rng):
     words = tuple("abcdefgh")
     model = db.LatentDirichletAllocation(2, words)

@@ -171,6 +171,13 @@ def sites(tmp_path, three_sites):
     return copytree(three_sites, tmp_path, dirs_exist_ok=True)
 
 
+def test_scores_of_rows_that_were_fitted_are_said_to_be_too_high(run, sites):
+    status, _, errors = run("score a.csv a.posterior b.posterior ab.posterior")
+    assert (status, errors.startswith("Probably too high: a.posterior, ab.posterior. By their sums")) == (0, True)
+    assert errors.count("\n") == 1
+    assert run("score a.csv b.posterior")[2] == ""
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [

@@ -249,5 +249,5 @@ def test_a_file_on_top_of_an_earlier_one_says_that_it_holds_more_than_the_data_r
     assert "40 observations, each counted as a person, beside those of the earlier file; at least 20" in out
     assert "persons with those of the earlier file (5 needed)" in out
     assert "none in the ledger that was read, releases.ledger" in out
-    assert "from 40 observations, on top of an earlier file" in run("show second")[1]
+    assert "from 40 observations, built on another file" in run("show second")[1]
     assert "earlier file" not in run("preview first --data first.csv")[1] + run("show first")[1]

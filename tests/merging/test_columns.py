@@ -1,5 +1,6 @@
 """The same words in another order are the same words."""
 
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 import decbayes as db
 from decbayes.errors import StructureMismatch
 from decbayes.merging.base.compatibility import same_columns
+from decbayes.remarks import Remark
 
 WORDS = ("apple", "pear", "plum", "saw")
 PRIOR = np.array([0.1, 0.2, 0.3, 0.4])
@@ -39,13 +41,29 @@ def test_sites_that_list_the_same_words_in_another_order_merge(combine):
     assert combine(tuple(sites)) == combine(iter(sites)) == combine(sites)
 
 
-def test_ids_and_what_is_in_order_already_stay():
-    first, second = topics(WORDS, FOUND[0]), topics(WORDS[::-1], FOUND[1])
-    named = db.Posterior(second.structure, second.contribution, ids=("x", "y"))
-    same = same_columns([first, named])
+def with_everything_said(posterior):
+    """With all that a posterior carries beside its value."""
+    remark = Remark("a kind", "Something to know.", "Do something.")
+    return replace(
+        posterior, ids=("x", "y"), names=("one", "two"), remarks=(remark,), merged_from=("0" * 64,), halves=(0.1, 0.2)
+    )
+
+
+def said(posterior):
+    return posterior.ids, posterior.names, posterior.remarks, posterior.merged_from, posterior.halves
+
+
+def test_what_a_posterior_carries_beside_its_value_and_what_is_in_order_already_stay():
+    """Whose data it holds, too: else they would count twice without a warning."""
+    first, second = topics(WORDS, FOUND[0]), with_everything_said(topics(WORDS[::-1], FOUND[1]))
+    same = same_columns([first, second])
     assert same[0] is first
-    assert (same[1].ids, by_word(same[1])) == (("x", "y"), by_word(named))
+    assert (said(same[1]), by_word(same[1])) == (said(second), by_word(second))
     assert same[1].structure == first.structure
+    assert "site 1: Something to know." in [remark.what for remark in db.merge([first, second]).remarks]
+    (moved,) = db.texts.with_priors([second], topic_prior=0.3)
+    assert said(moved) == said(second)
+    assert said(db.merging.pad(second, 3))[2:] == said(second)[2:]
 
 
 def test_other_words_are_refused_and_a_library_is_told_the_remedy(tmp_path):

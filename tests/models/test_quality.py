@@ -254,5 +254,8 @@ def test_names_are_what_people_say_or_the_most_telling_words(tmp_path):
     assert db.load(tmp_path / "named.posterior").names == ("", "Fish", "")
     later = replace(posterior, contribution={"topics": posterior.contribution["topics"][[1, 0, 2]]})
     assert db.merging.follow(named, later).posterior.names == ("", "Fish", "")
-    with pytest.raises(db.errors.InvalidPosterior, match="names must be short strings"):
+    with pytest.raises(db.errors.InvalidPosterior, match="names: one for each component"):
         replace(posterior, names=("one",))
+    for unfit in ("x" * 65, "two\nlines"):
+        with pytest.raises(db.errors.InvalidPosterior, match="names of components are single lines of at most 64"):
+            replace(named, names=(unfit, "", ""))

@@ -79,6 +79,15 @@ def test_a_topic_that_mixes_two_things_is_worth_a_look(rng):
     assert f"topic {mixed} (" in remark.what
 
 
+@pytest.mark.parametrize("seed", [9, 26, 31])
+def test_topics_that_are_like_their_sources_are_not_worth_a_look(seed):
+    """Each site has themes of its own, and its topics are alone in their slots."""
+    rng = np.random.default_rng(seed)
+    pairs = ([0, 1], [2, 3], [4, 5])
+    sites = [model(2).fit(planted(rng, themes, 100, 40, mixing=0.01), rng=rng).posterior for themes in pairs]
+    assert "mixed topics" not in advised(sites, components=6)
+
+
 def test_rounds_and_wide_fits_are_advised_where_they_pay(rng):
     calm = [model(3).fit(planted(rng, range(3), 80, 40), rng=rng).posterior for _ in range(2)]
     assert "one round" not in advised(calm)
@@ -278,6 +287,23 @@ def test_too_many_topics_for_the_documents_are_said_to_be_too_many(rng):
     (remark,) = model(6).fit(few, rng=rng).posterior.remarks
     assert "keep them for a merge. To read them alone, fit fewer topics" in remark.advice
     assert not topics_of_few([remark]), "a merge puts such topics of several sites together"
+
+
+def test_where_most_topics_are_of_few_documents_fewer_topics_are_advised_and_the_giant_is_still_mentioned(rng):
+    few = csr_array(np.vstack([planted(rng, range(3), 15, 40, mixing=0.3).toarray(), np.full((1, WORDS), 20)]))
+    (remark,) = model(12).fit(few, rng=rng).posterior.remarks
+    assert "11 of 12 topics each have half" in remark.what
+    assert ("fit fewer topics" in remark.advice, "of all words" in remark.rests_on) == (True, True)
+
+
+def test_a_merge_says_at_which_site_a_fifth_of_the_documents_are_copies(rng):
+    once = planted(rng, range(3), 80, 40)
+    for copies, repeated_in_merge in ((10, False), (20, True)):
+        sites = [once, csr_array(vstack([once, once[:copies]]))]
+        fits = [model(3).fit(site, rng=np.random.default_rng(0)).posterior for site in sites]
+        said = [one.what for one in db.merging.remarks(db.align(fits), ["a", "b"])]
+        wanted = f"b: At least {copies} of {80 + copies} documents have the same words as others."
+        assert (wanted in said) == repeated_in_merge, said
 
 
 def test_a_long_list_of_topics_fits_into_a_file():

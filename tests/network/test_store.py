@@ -177,6 +177,16 @@ def test_a_damaged_store_is_refused_and_left_as_it_is(path, damage, read_only):
     assert path.read_bytes() == content
 
 
+def test_a_text_that_cannot_be_decoded_and_a_folder_are_refused_without_quoting_what_is_there(path):
+    with SqliteStore(path, CHARTER) as store:
+        store.connection.execute("UPDATE agreement SET charter = CAST(x'41ff42' AS TEXT)")
+    with pytest.raises(StoreFailed, match="a text in it cannot be read"):
+        SqliteStore(path, CHARTER)
+    path.with_name("folder").mkdir()
+    with pytest.raises(StoreFailed, match="Check that it is a file"):
+        SqliteStore(path.with_name("folder"), CHARTER, read_only=True)
+
+
 @pytest.mark.parametrize("read_only", [True, False])
 @pytest.mark.parametrize(("later", "said"), [(1, "newer decbayes.* Update"), (-1, "older decbayes.* move it away")])
 def test_a_store_of_another_decbayes_is_refused_and_left_as_it_is(path, later, said, read_only):

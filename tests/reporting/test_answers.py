@@ -20,7 +20,7 @@ from decbayes.views import Findings
 from decbayes.views.answers import answer
 from decbayes.views.participants import About, Participant, gains
 from decbayes.views.site_spread import pool_sites
-from decbayes.views.values import Interval, interval_text
+from decbayes.views.values import Interval, interval_text, told_apart
 
 COLUMNS = {"age": db.columns.Gaussian(60.0, 10.0), "ward": db.columns.Categorical("bone", "heart")}
 WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
@@ -405,3 +405,17 @@ def test_numbers_below_an_axis_have_room():
 
 def test_commands_in_sentences_are_shown_as_code(rng):
     assert "`" not in re.sub("<style>.*?</style>", "", page(findings_of([0.5, 0.5], rng).alignment), flags=re.S)
+
+
+def test_a_forest_of_many_sites_with_long_names_shows_each_and_how_far_they_differ(rng):
+    """Thirty sites are no rare meta-analysis, and their names begin alike."""
+    model = db.LinearRegression("y", columns={"x": db.columns.Gaussian(0, 1), "y": db.columns.Gaussian(0, 1)})
+    names = [f"University Hospital of Town {letter}" for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"]
+    columns = [(x := rng.normal(size=40), x * rng.normal(1, 0.4) + rng.normal(size=40)) for _ in names]
+    fits = [model.fit(np.column_stack(site)).posterior for site in columns]
+    text = page(db.align(fits), names=names)
+    assert all(f">…{name[-1]}</text>" in text for name in names)
+    assert re.search(r"I² [1-9]\d%, τ²", text)
+    assert told_apart(["north", "south"], 18) == {"north": "north", "south": "south"}
+    long = "a name without any mark in it"
+    assert told_apart([long], 18) == {long: "a name without an…"}

@@ -1,13 +1,14 @@
 """The map of topics in a report: links and buttons only, nothing of topics that may not be shown."""
 
 import re
+from itertools import combinations
 
 import numpy as np
 import pytest
 
 import decbayes as db
 from decbayes.models.topics.quality import Quality
-from decbayes.reporting.topic_map import move_apart, one_word_each, places_of
+from decbayes.reporting.topic_map import drawing, move_apart, one_word_each, places_of
 
 WORDS = [f"w{n}" for n in range(30)]
 
@@ -71,3 +72,15 @@ def test_long_names_do_not_cover_each_other():
     x, y = move_apart(centres, np.full(3, 20.0), np.full(3, 34.0)).T
     assert abs(x[0] - x[1]) >= 68.0 or abs(y[0] - y[1]) >= 14.5
     assert x.min() >= 34.0, "no name leaves the drawing"
+
+
+def test_sixty_topics_have_room_for_their_names(rng):
+    words = [f"{'word' * (n % 3)}{n}" for n in range(600)]
+    shares = rng.dirichlet(np.full(600, 0.03), 60)
+    posterior = db.Posterior(db.LatentDirichletAllocation(60, words).structure, {"topics": 5000 * shares})
+    text = str(drawing(Quality(posterior), range(60)))
+    marks = re.findall(r'class="mark" x="([\d.]+)" y="([\d.]+)">(\w+)<', text)
+    assert len(marks) == 60
+    for (x, y, name), (other_x, other_y, other) in combinations(marks, 2):
+        beside = abs(float(x) - float(other_x)) > 0.5 * 7.5 * (len(name) + len(other)) - 1.5
+        assert beside or abs(float(y) - float(other_y)) > 13.0, (name, other)

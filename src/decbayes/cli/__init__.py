@@ -204,7 +204,7 @@ command(
     "prevalence",
     """Print the share of each topic per site and over time, with intervals.
 
-    Each site writes sums over its documents, which reveal no single one; these files add up.""",
+    Each site writes sums over its documents, without groups that are too small for the rules. These files add up.""",
     "decbayes prevalence merged.posterior a.jsonl --date day --site a -o a.prevalence",
     "decbayes prevalence merged.posterior a.prevalence b.prevalence --picture shares.png",
 )

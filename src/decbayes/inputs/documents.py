@@ -111,6 +111,10 @@ class Choice:
         most = self.most_share * size
         kept = {word: count for word, count in occurrences.items() if self.least_documents <= count <= most}
         telling = [word for word in kept if not choice.stops(word)]
+        if not occurrences:
+            raise InvalidData(
+                f"There are no words in the {size:,} documents; numbers and single letters are not words (--tokens)."
+            )
         if not telling:
             remedy = UNSPACED_REMEDY if unspaced(occurrences) else "lower --least-documents or raise --most-share"
             raise InvalidData(

@@ -34,6 +34,14 @@ SENTENCE, MANY = re.compile(f"[{UNSPACED}]{{5}}"), 0.1
 
 UNSPACED_REMEDY = "--tokens characters --ngrams 2, or a --tokenizer such as jieba:lcut, finds words in them"
 
+# Scripts with combining signs, which are no letters to regular expressions: from Devanagari to Sinhala, Tibetan,
+# Burmese, Khmer.
+SIGNED = re.compile("[\u0900-\u0dff\u0f00-\u109f\u1780-\u17ff]")
+SIGNED_REMEDY = (
+    r"--tokens '[^\W\d_][\w\u0900-\u0963\u0970-\u0dff]+' (Hindi, Tamil and other scripts of India), or a --tokenizer, "
+    "keeps words whole"
+)
+
 Tokenizer = Callable[[str], Iterable[str]]
 
 # Tokenizers that the user of this process has named: a file from elsewhere cannot make us run any other.
@@ -181,6 +189,12 @@ def unspaced(words: Iterable[str]) -> bool:
     """Whether many words are sentences of a script without spaces."""
     sentences = [SENTENCE.search(word) is not None for word in words]
     return sum(sentences) > MANY * len(sentences)
+
+
+def in_pieces(words: Iterable[str]) -> bool:
+    """Whether many words are pieces, cut at the combining signs of their script."""
+    pieces = [SIGNED.search(word) is not None for word in words]
+    return sum(pieces) > MANY * len(pieces)
 
 
 def check(recipe: Recipe) -> None:

@@ -1,7 +1,7 @@
 """Lists of words in files: one per line with its number of documents, and a line with the recipe of the words."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain, islice, repeat
 from math import inf
 from pathlib import Path
@@ -47,14 +47,29 @@ class Vocabulary(NamedTuple):
         first += [f"{STOPPED}{words}\t{number}" for words, number in self.stopped]
         return "".join(f"{line}\n" for line in [*first, *map("".join, zip(self.words, numbers, strict=True))])
 
+    @property
+    def numbered(self) -> list[tuple[str, int]]:
+        """The words that count with their numbers of documents, 0 if unknown."""
+        return [*zip(self.words, self.documents or repeat(0), strict=False)]
+
     def without_common(self, most_share: float) -> "Vocabulary":
         """Remove words that more than this share of all documents have; other common words count again."""
-        most = most_share * self.size
-        back = [(word, number) for word, number in self.common if number <= most]
-        kept = sorted([*zip(self.words, self.documents or repeat(0), strict=False), *back])
+        most = most_share * self.size if self.size else inf
+        every = sorted([*self.numbered, *self.common])
+        common = tuple((word, number) for word, number in every if number > most)
+        return self.of([(word, number) for word, number in every if number <= most])._replace(common=common)
+
+    def frequent(self, least: int, most_words: int) -> "Vocabulary":
+        """Only words in this many documents or more, and only the most frequent of them; 0 keeps all."""
+        if not self.documents:
+            raise InvalidData("These lists have no numbers of documents, so nothing says which words are frequent.")
+        kept = sorted(((word, number) for word, number in self.numbered if number >= least), key=lambda it: -it[1])
+        return self.of(sorted(kept[: most_words or None]))
+
+    def of(self, kept: Sequence[tuple[str, int]]) -> "Vocabulary":
+        """The same with only these words."""
         words, numbers = tuple(word for word, _ in kept), tuple(number for _, number in kept)
-        common = tuple((word, number) for word, number in self.common if number > most)
-        return self._replace(words=words, documents=numbers if any(numbers) else (), common=common)
+        return self._replace(words=words, documents=numbers if any(numbers) else ())
 
     def without_stopped(self) -> "Vocabulary":
         """Remove what some lists left out as stop words, unless the other lists have it in more documents than theirs.
@@ -65,15 +80,13 @@ class Vocabulary(NamedTuple):
         without: dict[str, float] = {}
         for words, number in self.stopped:
             without |= {word: without.get(word, 0.0) + (number or inf) for word in words.split()}
-        listed = {**dict(zip(self.words, self.documents or repeat(0), strict=False)), **dict(self.common)}
+        listed = dict([*self.numbered, *self.common])
         return self.without(lambda word: listed[word] <= max(without.get(part, -1.0) for part in ends(word)))
 
     def without(self, stops: Callable[[str], bool]) -> "Vocabulary":
         """Remove stop words."""
-        kept = [place for place, word in enumerate(self.words) if not stops(word)]
-        numbers = tuple(self.documents[place] for place in kept) if self.documents else ()
         common = tuple((word, number) for word, number in self.common if not stops(word))
-        return self._replace(words=tuple(self.words[place] for place in kept), documents=numbers, common=common)
+        return self.of([(word, number) for word, number in self.numbered if not stops(word)])._replace(common=common)
 
 
 def read_vocabulary(path: Path) -> Vocabulary:
@@ -132,7 +145,7 @@ def joined(lists: Iterable[tuple[Path, Vocabulary]]) -> Vocabulary:
                 "with the same options."
             )
     all_lists = (vocabulary, *(other for _, other in others))
-    listed = chain.from_iterable(zip(words.words, words.documents or repeat(0), strict=False) for words in all_lists)
+    listed = chain.from_iterable(words.numbered for words in all_lists)
     stops = [entry for words in all_lists for entry in words.stopped]
     sizes = {words: [number for other, number in stops if other == words] for words, _ in stops}
     stopped = tuple((words, sum(numbers) if all(numbers) else 0) for words, numbers in sorted(sizes.items()))
@@ -140,7 +153,7 @@ def joined(lists: Iterable[tuple[Path, Vocabulary]]) -> Vocabulary:
     if not all(words.size for words in all_lists):
         return whole
     common = {word for words in all_lists for word, _ in words.common}
-    total = Counter(dict(zip(whole.words, whole.documents or repeat(0), strict=False)))
+    total = Counter(dict(whole.numbered))
     for words in all_lists:
         total.update(dict(words.common))
     kept = [(word, total[word]) for word in whole.words if word not in common]

@@ -1,11 +1,11 @@
 """What changed from one merge to another."""
 
 from collections.abc import Sequence
-from textwrap import shorten
 from typing import TYPE_CHECKING
 
 from decbayes.plot.style import COLOURS, GREY, new_axes, styled
 from decbayes.views.comparison import Change
+from decbayes.views.values import cut
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +33,7 @@ def changes(changes: Sequence[Change], *, axes: "Axes | None" = None) -> "Axes":
         axes.plot([change.share_before, change.share_after], [place, place], color=colour, linewidth=1.4)
         axes.plot(change.share_before, place, "o", markerfacecolor="white", color=colour, markersize=5)
         axes.plot(change.share_after, place, "o", color=colour, markersize=5)
-    axes.set_yticks(range(len(order)), [shorten(change.name, LONGEST, placeholder=" …") for change in order])
+    axes.set_yticks(range(len(order)), [cut(change.name, LONGEST) for change in order])
     axes.xaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
     axes.set(xlabel="share before (ring) and after (dot)", xlim=(0.0, None), ylim=(-0.5, len(order) - 0.5))
     for fate, colour in COLOUR_OF.items():

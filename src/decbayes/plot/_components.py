@@ -18,7 +18,7 @@ from decbayes.views import Image, Interval, Point, Profile, Shares, View, Words,
 from decbayes.views.class_view import by_weight, most_different
 from decbayes.views.point_view import ellipse
 from decbayes.views.text_summary import by_filled_slot
-from decbayes.views.values import Shape
+from decbayes.views.values import Shape, cut
 from decbayes.views.view import as_images, contrast
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ TAIL = 1e-3  # of the highest density; lower values are not drawn
 # than its standard deviation, and may have a heavy tail, which is cut off.
 REACHES = (4, 8, 16, 32)
 MOST_PANELS, MOST_COLUMNS = 40, 6
+LONGEST_WORD = 18
 GAP = 0.12  # between images, in widths of an image
 Range = tuple[float, float]
 
@@ -63,8 +64,9 @@ def topics(posterior: Posterior, *, top: int = 8, across: int = 5) -> "Figure":
     for topic, (axes, part) in enumerate(zip(panels, parts, strict=True)):
         words, shares = zip(*part.words[:top], strict=True)
         axes.barh(range(len(words)), shares, color=BLUE, height=0.7)
-        axes.set_yticks(range(len(words)), words)
-        axes.set(title="\n".join(wrap(titles[topic], 17)[:2]), xlim=(0, 1.05 * longest), ylim=(len(words) - 0.4, -0.6))
+        axes.set_yticks(range(len(words)), [cut(word, LONGEST_WORD) for word in words])
+        axes.set_title("\n".join(wrap(titles[topic], 17)[:2]), fontsize=7)
+        axes.set(xlim=(0, 1.05 * longest), ylim=(len(words) - 0.4, -0.6))
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
         axes.locator_params(axis="x", nbins=3)

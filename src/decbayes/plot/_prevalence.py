@@ -1,16 +1,17 @@
 """Shares of topics over time, or by site."""
 
 from collections.abc import Sequence
-from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from decbayes.errors import InvalidData
 from decbayes.plot.style import COLOURS, new_axes, styled
+from decbayes.views.values import cut, told_apart
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LONGEST = 32
+# Characters of a topic in the legend, of a name below the axis, and of one that needs no turning.
+LONGEST, NAME, FITS = 32, 18, 10
 
 
 @styled()
@@ -34,11 +35,12 @@ def prevalence(rows: Sequence[Any], *, most: int = 6, axes: "Axes | None" = None
     over_time = [row for row in rows if row["period"] != "all"]
     groups = over_time or [row for row in rows if row["site"] != "all"] or overall
     labels = sorted({row["period"] if over_time else row["site"] for row in groups})
-    axes = axes if axes is not None else new_axes(max(4.5, 0.35 * len(labels)), 2.8)
+    each = 0.35 if over_time else 0.09 * len(largest)
+    axes = axes if axes is not None else new_axes(max(4.5, each * len(labels)), 2.8)
     for place, topic in enumerate(largest):
         chosen = sorted((row for row in groups if row["topic"] == topic), key=lambda row: (row["period"], row["site"]))
         across = [labels.index(row["period"] if over_time else row["site"]) for row in chosen]
-        name = shorten(chosen[0]["name"] or f"topic {topic}", LONGEST, placeholder=" …")
+        name = cut(chosen[0]["name"] or f"topic {topic}", LONGEST)
         shares, colour = [row["share"] for row in chosen], COLOURS[place % len(COLOURS)]
         if over_time:
             axes.plot(across, shares, color=colour, label=name)
@@ -48,7 +50,10 @@ def prevalence(rows: Sequence[Any], *, most: int = 6, axes: "Axes | None" = None
             errors = [[row["share"] - row["low"] for row in chosen], [row["high"] - row["share"] for row in chosen]]
             shifted = [value + 0.1 * (place - len(largest) / 2) for value in across]
             axes.errorbar(shifted, shares, errors, fmt="o", markersize=4, color=colour, label=name, capsize=2)
-    axes.set_xticks(range(len(labels)), labels, rotation=45 if len(labels) > 6 else 0)
+    turned: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
+    texts = told_apart(labels, NAME)
+    many = len(labels) > 6 or max(map(len, texts.values())) > FITS
+    axes.set_xticks(range(len(labels)), texts.values(), **turned if many else {})
     axes.yaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
     axes.set(ylabel="share of documents", ylim=(0.0, None))
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))

@@ -1,11 +1,11 @@
 """Effects of covariates on topics."""
 
 from collections.abc import Sequence
-from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 from decbayes.errors import InvalidData
 from decbayes.plot.style import COLOURS, new_axes, styled
+from decbayes.views.values import cut
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,7 +50,7 @@ def topic_effects(rows: Sequence[Any], *, most: int = 12, axes: "Axes | None" = 
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())
     names = {row["topic"]: row["name"] or f"topic {row['topic']}" for row in rows}
-    axes.set_yticks(range(len(order)), [shorten(names[topic], LONGEST, placeholder=" …") for topic in order])
+    axes.set_yticks(range(len(order)), [cut(names[topic], LONGEST) for topic in order])
     axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
     return axes
 

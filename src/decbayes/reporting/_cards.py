@@ -129,9 +129,8 @@ def bodies_of(findings: Findings, parts: Sequence[Part], count: int, about: Abou
     """The body of each card; empty if the view does not describe this set's components."""
     if len(parts) != count:
         return [Markup("")] * count
-    longest = max((share for part in parts if isinstance(part, Words) for _, share in part.words), default=1.0)
     notes, details = [*findings.notes.parts] or [""] * count, facts_of(findings, parts, about)
-    return [body(slot, part, longest, details[slot], notes[slot]) for slot, part in enumerate(parts)]
+    return [body(slot, part, details[slot], notes[slot]) for slot, part in enumerate(parts)]
 
 
 def facts_of(findings: Findings, parts: Sequence[Part], about: About) -> list[Row]:
@@ -149,9 +148,13 @@ def facts_of(findings: Findings, parts: Sequence[Part], about: About) -> list[Ro
     return [{**(shares[slot] if shares else {}), **texts(part)} for slot, part in enumerate(profiles)]
 
 
-def body(slot: int, part: Part, longest: float, details: Row, text: str) -> Markup:
-    """Bars of words on one scale for all topics, or an image; then the facts."""
+def body(slot: int, part: Part, details: Row, text: str) -> Markup:
+    """Bars of words or an image; then the facts.
+
+    Each topic has its own scale: a topic that is nearly one word would leave no bars to the others.
+    """
     if isinstance(part, Words):
+        longest = max((share for _, share in part.words), default=1.0)
         drawing = tag("ol", [bar(word, share, longest) for word, share in part.words], class_="bars")
     elif isinstance(part, Image):
         drawing = tag("img", src=image(greys(part)), alt=f"component {slot}", class_="pixels")

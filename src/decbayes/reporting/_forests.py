@@ -9,11 +9,11 @@ from decbayes.reporting.markup import Markup, concat, figure, note, table, tag
 from decbayes.views import Estimate, Findings
 from decbayes.views.participants import About
 from decbayes.views.site_spread import Pooling, pool_sites
-from decbayes.views.values import interval_text, number, range_text
+from decbayes.views.values import interval_text, number, range_text, told_apart
 from decbayes.views.view import LEVEL
 
-MOST_SITES, MOST_TERMS = 20, 24
-LONGEST = 14  # characters of a site's name in a drawing
+MOST_SITES, MOST_TERMS = 60, 24  # in drawings
+LONGEST = 18  # characters of a site's name in a drawing
 KNOWN = 0.9  # of the prior's standard deviation: above it, a site tells nothing about a term
 SMALLEST, LARGEST = 2.5, 6.0  # radii of dots, by the weight of a site
 READING = (
@@ -38,13 +38,16 @@ def forests(findings: Findings, merged: Sequence[Estimate], about: About) -> Mar
     why = too_narrow(findings.alignment.posteriors)
     compared = () if why else compared_places(merged)
     spread = [pooling(place, sites) if place in compared else None for place in range(len(merged))]
+    drawn_sites = sites if len(sites) <= MOST_SITES else {}
     drawings = [
-        forest(findings, term, {name: estimates.get(place) for name, estimates in sites.items()}, spread[place], about)
+        forest(findings, term, {name: of.get(place) for name, of in drawn_sites.items()}, spread[place], about)
         for place, term in enumerate(merged)
         if place in compared_places(merged)[:MOST_TERMS]
     ]
     more = f" The first {MOST_TERMS} of {len(effects)} effects are drawn." if len(effects) > MOST_TERMS else ""
     reading = REFINED if findings.alignment.refined else ""
+    if len(sites) > MOST_SITES:
+        more += f" The single sites are not drawn, because there are more than {MOST_SITES}."
     if sites:
         reading = f"{NOT_COMPARED} {why}." if why else READING
     drawn = figure(tag("div", drawings, class_="panels"), f"{reading}{more}")
@@ -56,7 +59,7 @@ def site_estimates(findings: Findings) -> dict[str, dict[int, Estimate]]:
 
     Empty if posteriors depend on each other, because they then do not show a site alone.
     """
-    if not 1 < len(findings.sites) <= MOST_SITES or findings.alignment.refined:
+    if len(findings.sites) < 2 or findings.alignment.refined:
         return {}
     prior = findings.view.estimates(Posterior.of_prior(findings.merged.structure))
     compared = [site for site in findings.sites if findings.evidence[site] >= findings.least]
@@ -133,10 +136,11 @@ def forest(
     factors = bool(findings.view.ratio) and merged.null is not None
     per = merged.per if factors else 1.0
     known = {name: value for name, value in sites.items() if value is not None}
+    short = told_apart([*known], LONGEST)
     heaviest = max((value.deviation**-2 for value in known.values()), default=1.0)
     lines = [
         Line(
-            shorten(name),
+            short[name],
             value.times(per),
             "",
             SMALLEST + (LARGEST - SMALLEST) * (value.deviation**-2 / heaviest) ** 0.5,
@@ -163,7 +167,3 @@ def outcome_axis(findings: Findings, term: Estimate, about: About) -> str:
         return "coefficient"
     target = about.with_unit(getattr(findings.view.model, "target", "the outcome"))
     return target if term.null is None else f"difference in {target}"
-
-
-def shorten(name: str) -> str:
-    return name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"

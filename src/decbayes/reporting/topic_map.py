@@ -16,6 +16,8 @@ from decbayes.reporting.markup import Markup, concat, figure, note, tag
 from decbayes.views import Findings
 from decbayes.views.values import number
 
+# The map grows with the topics from this many on, so that there is room for all names.
+ROOMY = 20
 WIDTH, HEIGHT, MARGIN, LARGEST = 520.0, 420.0, 56.0, 46.0
 LEAST, STROKE = 7.0, 2.0  # radius, and width of a line
 LETTER, LINE = 7.5, 15.0  # width and height of the names' letters
@@ -75,12 +77,13 @@ def places_of(quality: Quality, shown: Sequence[int]) -> Array:
 
 def drawing(quality: Quality, shown: Sequence[int]) -> Markup:
     places, share = places_of(quality, shown), quality.learned / quality.learned.sum()
-    across = spanning(places[:, 0], MARGIN, WIDTH - MARGIN)
-    up = spanning(places[:, 1], HEIGHT - MARGIN, MARGIN)
+    width, height = np.array([WIDTH, HEIGHT]) * max(1.0, len(shown) / ROOMY) ** 0.5
+    across = spanning(places[:, 0], MARGIN, width - MARGIN)
+    up = spanning(places[:, 1], height - MARGIN, MARGIN)
     radii = np.maximum(LARGEST * np.sqrt(share[shown] / share[shown].max()), LEAST)
     marks = one_word_each([quality.names[slot] for slot in shown])
     halves = np.array([0.5 * LETTER * len(mark) for mark in marks])
-    centres = move_apart(np.array([(across(x), up(y)) for x, y in places]), radii, halves)
+    centres = move_apart(np.array([(across(x), up(y)) for x, y in places]), radii, halves, (width, height))
     drawn = []
     for place in np.argsort(-share[shown], kind="stable").tolist():
         slot, (x, y) = shown[place], centres[place]
@@ -88,15 +91,15 @@ def drawing(quality: Quality, shown: Sequence[int]) -> Markup:
         label = tag("text", marks[place], class_="mark", x=x, y=y + 4.0)
         tooltip = tag("title", f"{quality.names[slot]}: {share[slot]:.1%}")
         drawn.append(tag("a", tooltip, circle, label, href=f"#topic-{slot}"))
-    return svg(drawn, WIDTH, HEIGHT, f"Map of {len(shown)} topics", role="group")
+    return svg(drawn, width, height, f"Map of {len(shown)} topics", role="group")
 
 
-def move_apart(centres: Array, radii: Array, halves: Array) -> Array:
+def move_apart(centres: Array, radii: Array, halves: Array, room: tuple[float, float] = (WIDTH, HEIGHT)) -> Array:
     """Circles moved apart, as far as there is room, until no name covers another; `halves` are half their widths."""
     least = APART * (radii[:, None] + radii)
     np.fill_diagonal(least, 0.0)
     low = np.column_stack([np.maximum(radii, halves), radii]) + STROKE
-    high = np.array([WIDTH, HEIGHT]) - low
+    high = np.array(room) - low
     beside = halves[:, None] + halves
     np.fill_diagonal(beside, 0.0)
     # Circles in the same place would have no direction to move in.

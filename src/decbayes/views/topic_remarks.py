@@ -33,7 +33,8 @@ LEAST_TIMES = 0.5
 WORTH_SAYING = 0.03
 # Two sites' documents are alike if Σ √(p q) of their word frequencies is larger.
 ALIKE = 0.85
-# A round is advised from this mean KL divergence between sites' topics and merged ones, in nats per word.
+# A round is advised, and a topic may be worth a look, from this mean KL divergence between sites' topics and merged
+# ones, in nats per word.
 BLURRED = 0.1
 # From this share of a topic on, a site's remark about its own topic applies to the merged one.
 MOSTLY = 0.5
@@ -129,7 +130,7 @@ class MergedTopics:
         used = self.quality.used
         if len(used) < 4:
             return
-        worst = used[np.flatnonzero(self.doubts() > MIXED)]
+        worst = used[self.mixed(self.doubts())]
         if len(worst):
             named = "; ".join(f"{topic} ({self.quality.names[topic]})" for topic in worst.tolist())
             yield Remark(
@@ -169,6 +170,10 @@ class MergedTopics:
         at_sites, overall = zip(*(self.together(topic) for topic in used.tolist()), strict=True)
         measured = self.apart[used], -np.array(at_sites), -np.array(overall)
         return np.asarray(sum(ranks(values) for values in measured) / max(len(used) - 1, 1))
+
+    def mixed(self, doubts: Array) -> NDArray[np.bool_]:
+        """Which of the used topics are doubted. Ranks order topics also where all are like their sources."""
+        return np.asarray((doubts > MIXED) & (self.apart[self.quality.used] >= BLURRED))
 
     def together(self, topic: int) -> tuple[float, float]:
         """How far sites have the leading words of a topic in the same topics.

@@ -5,7 +5,7 @@ Renderers know these, and nothing else about a model.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any, Self
 
 import numpy as np
@@ -239,3 +239,18 @@ def value_text(value: Any, write: Callable[[float], str] = number, most: int = M
     if isinstance(value, tuple):
         return ", ".join(map(str, value)) or "(empty)"
     return write(value) if isinstance(value, float) else str(value)
+
+
+def cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1].rstrip(' ,')}…"
+
+
+def told_apart(names: Sequence[str], longest: int) -> dict[str, str]:
+    """Names that fit beside a drawing. If some are too long, without the words that all begin with, since these tell
+    no site from another.
+    """
+    long = len(names) > 1 and max(map(len, names)) > longest
+    alike = takewhile(lambda pair: pair[0] == pair[1], zip(min(names), max(names), strict=False)) if long else ()
+    shared = "".join(first for first, _ in alike)
+    begin = max(shared.rfind(mark) + 1 for mark in " -_./,")
+    return {name: cut(f"…{name[begin:]}" if begin else name, longest) for name in names}

@@ -112,7 +112,7 @@ class Reading:
 
     columns: Annotated[
         str,
-        Parameter(help="Columns to use, separated by commas; default: those of the posterior, or the texts in `text`."),
+        Parameter(help="Columns to use, separated by commas; default: those of the posterior; of texts, `text`."),
     ] = ""
     format: Annotated[str, model_help(texts.Format)] = ""
     encoding: Annotated[str, model_help(texts.Encoding)] = "utf-8"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from functools import partial
 from inspect import cleandoc
-from io import TextIOWrapper
+from io import RawIOBase, TextIOWrapper
 from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, NoReturn, TypeVar, get_args, get_origin
@@ -94,12 +94,14 @@ def finish(command: Callable[[], object], *, name: str, debug: bool = False) -> 
         print(f"{name}: {printable(complaint(error, name))}", file=sys.stderr)
         sys.exit(2)
     except BrokenPipeError:
-        # The reader, such as `head`, has left. Discard the rest without another error.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader, such as `head`, has left.
+        discard_output()
         sys.exit(BROKEN_PIPE)
     except USER_ERRORS as error:
         content = getattr(error, "content", None)
         kept_in = save_elsewhere(error, content) if isinstance(error, OSError) and content else ""
+        if isinstance(error, OSError) and error.errno in FULL and error.filename is None:
+            discard_output()
         if debug:
             if kept_in:
                 error.add_note(kept_in)
@@ -114,6 +116,12 @@ def finish(command: Callable[[], object], *, name: str, debug: bool = False) -> 
         sys.exit(INTERRUPTED)
     # A command may return its exit status, as `decbayes status` does.
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def discard_output() -> None:
+    """Discard what standard output has not taken; the interpreter would fail over it at its end."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def print_warning(printed: set[str], message: Warning | str, *where: Any, **more: Any) -> None:
@@ -140,7 +148,12 @@ def named_streams(words: Sequence[str]) -> list[str]:
 
 
 def print_anything() -> None:
-    """Replace characters that the terminal lacks, such as α or ─, instead of failing."""
+    """Replace characters that the terminal lacks, such as α or ─, instead of failing; and write everything or fail.
+
+    With PYTHONUNBUFFERED a write may take only a part, as before a full disk, and nothing would say so.
+    """
+    if isinstance(getattr(sys.stdout, "buffer", None), RawIOBase):
+        sys.stdout = os.fdopen(sys.stdout.fileno(), "w", 1, sys.stdout.encoding, closefd=False)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")

@@ -60,7 +60,7 @@ def messages() -> Console:
 
 def print_written(path: Path, text: str) -> None:
     """Print one line about a result that was written."""
-    messages().print(f"{'standard output' if str(path) == STANDARD_OUTPUT else path}: {text}")
+    messages().print(f"{'standard output' if str(path) == STANDARD_OUTPUT else plain(str(path))}: {text}")
 
 
 def plural(number: int, one: str, several: str = "") -> str:

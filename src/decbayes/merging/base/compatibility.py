@@ -1,6 +1,7 @@
 """Posteriors merge only if they share one structure: columns are matched by name, missing components are padded."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
@@ -50,7 +51,7 @@ def in_columns_of(structure: Structure, posterior: Posterior) -> Posterior:
     )
     contents = posterior.contribution.items()
     contribution = {name: part[:, orders[name]] if name in orders else part for name, part in contents}
-    return Posterior(moved, contribution, posterior.ids)
+    return replace(posterior, structure=moved, contribution=contribution, calibration=None)
 
 
 def column_order(wanted: Structure, current: Structure, name: str) -> Indices | None:
@@ -93,7 +94,8 @@ def pad(posterior: Posterior, to: Structure | int) -> Posterior:
             f"{current} cannot be padded to {structure}: except for the number of components in the coupled sets they "
             "must be equal, including prior and labels, and the larger one must be the target."
         )
-    return Posterior(structure, {name: padded(posterior, name, structure) for name in structure.families})
+    contribution = {name: padded(posterior, name, structure) for name in structure.families}
+    return replace(posterior, structure=structure, contribution=contribution, ids=(), names=(), calibration=None)
 
 
 def padded(posterior: Posterior, name: str, structure: Structure) -> csr_array:

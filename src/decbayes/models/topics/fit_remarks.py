@@ -68,7 +68,9 @@ def repeats(counts: Counts) -> tuple[Remark, ...]:
     if number < LEAST:
         return ()
     what = f"At least {number:,} of {len(counts):,} documents have the same words as others."
-    return (Remark("repeated documents", what, LEAVE_OUT_REPEATS, "", "note"),)
+    # A merge repeats the warnings of its sites, and no notes.
+    many = ONE_IN * number >= len(counts)
+    return (Remark("repeated documents", what, LEAVE_OUT_REPEATS, "", "warning" if many else "note"),)
 
 
 def even_words(lengths: Array, counts: Counts) -> NDArray[np.int64]:
@@ -127,11 +129,13 @@ def few_documents(model: Any, posterior: Posterior, counts: Counts, device: "Dev
     words = words_of_longest(model, posterior, counts, learned[suspect].min() / LEAST**2, device)
     few = np.flatnonzero(suspect & of_few(words, learned))
     share = float(lengths.max() / lengths.sum())
-    if share >= GIANT and (2 * words[np.argmax(words.sum(axis=1)), few] >= learned[few]).any():
-        return (few_documents_remark(few.tolist(), share),)
-    if len(counts) >= TIMES * LEAST * len(learned):
+    enough = len(counts) >= TIMES * LEAST * len(learned)
+    giant = share if (2 * words[np.argmax(words.sum(axis=1)), few] >= learned[few]).any() and share >= GIANT else 0.0
+    if giant and (enough or 2 * len(few) <= used):
+        return (few_documents_remark(few.tolist(), giant),)
+    if enough:
         return (few_documents_remark(few.tolist()),) if len(few) else ()
-    return (many_of_few(len(few), used),) if ONE_IN * len(few) >= used else ()
+    return (many_of_few(len(few), used, giant),) if ONE_IN * len(few) >= used else ()
 
 
 def words_of_longest(model: Any, posterior: Posterior, counts: Counts, least: float, device: "Device | None") -> Array:
@@ -163,15 +167,20 @@ def few_documents_remark(topics: list[int], giant: float = 0.0) -> Remark:
         f"Topic {named} has half of its words from fewer than {LEAST} documents.",
         "Leave it out if it is odd, or divide it into parts." if giant else
         "Look at the longest documents there. Leave one out if it is odd, such as a list or another language.",
-        f"One document has {giant:.0%} of all words." if giant else "",
+        of_giant(giant),
         "note",
     )  # fmt: skip
 
 
-def many_of_few(number: int, used: int) -> Remark:
+def many_of_few(number: int, used: int, giant: float = 0.0) -> Remark:
     """Not by number: merges put such topics of several sites together, which predict better than fewer."""
-    what = f"{number} of {used} topics each have half of their words from fewer than {LEAST} documents."
-    return Remark(FEW_DOCUMENTS, what, OF_FEW, "", "note")
+    have = "has half of its words" if number == 1 else "each have half of their words"
+    what = f"{number} of {used} topics {have} from fewer than {LEAST} documents."
+    return Remark(FEW_DOCUMENTS, what, OF_FEW, of_giant(giant), "note")
+
+
+def of_giant(share: float) -> str:
+    return f"One document has {share:.0%} of all words." if share else ""
 
 
 OF_FEW = (

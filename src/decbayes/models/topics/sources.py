@@ -22,7 +22,16 @@ from decbayes.inputs.documents import (
     public_numbers,
     read_documents,
 )
-from decbayes.inputs.recipes import UNSPACED_REMEDY, Recipe, stopping, trust, unspaced
+from decbayes.inputs.recipes import (
+    NAMED,
+    SIGNED_REMEDY,
+    UNSPACED_REMEDY,
+    Recipe,
+    in_pieces,
+    stopping,
+    trust,
+    unspaced,
+)
 from decbayes.inputs.tables import Report
 from decbayes.inputs.texts import (
     Encoding,
@@ -232,8 +241,12 @@ def report_reading(documents: Documents, cause: str, recipe: Recipe, report: Rep
                 "Hardly any words are known: are these texts in another language than the vocabulary, or were its "
                 "words made in another way?"
             )
-    if recipe.tokens == "words" and not recipe.tokenizer and unspaced(documents.vocabulary):
+    if recipe.tokenizer or recipe.tokens not in NAMED:
+        return
+    if recipe.tokens == "words" and unspaced(documents.vocabulary):
         report(f"Many words look like sentences of a script without spaces; {UNSPACED_REMEDY}.")
+    if in_pieces(documents.vocabulary):
+        report(f"Many words are pieces, cut at the combining signs of their script; {SIGNED_REMEDY}.")
 
 
 def report_empty(documents: Documents, report: Report) -> None:

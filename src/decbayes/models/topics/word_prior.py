@@ -183,4 +183,4 @@ def on_priors(posterior: Posterior, topic_prior: Any, document_prior: Any) -> Po
     settings = {"topic_prior": topic_prior, "document_prior": document_prior}
     model = replace(before, **{name: value for name, value in settings.items() if value is not None})
     parts = {name: part for name, part in posterior.contribution.items() if name in model.structure.families}
-    return Posterior(model.structure, parts, posterior.ids)
+    return replace(posterior, structure=model.structure, contribution=parts, calibration=None)

@@ -113,3 +113,11 @@ def check_holds_none(paths: Sequence[Path], data: Path, columns: str, count: int
                 f"{file.path} was fitted to {data}, and {kept} held back: what was fitted scores too high. Fit with "
                 "--hold-back, and score with the same share as --held-back."
             )
+
+
+def those_that_hold(paths: Sequence[Path], data: Path, columns: str, count: int) -> list[Path]:
+    """The posteriors that are known to hold these `count` rows: their own fit, and merges of it."""
+    files = [PosteriorFile.of(path) for path in paths]
+    possible = [file for file in files if file.stated is None or file.stated + file.held_back == count]
+    own = frozenset(file.sent.posterior.digest for file in possible if file.fitted_to(data, columns))
+    return [file.path for file in files if own & file.sent.data]

@@ -10,9 +10,10 @@ from cyclopts import Parameter
 from cyclopts.types import NonNegativeInt
 from rich.table import Table
 
+from decbayes.cli.commands.checking._fitted_rows import those_that_hold
 from decbayes.cli.shared.common_options import AS_THEY_ARE, Device, Reading, work_on
 from decbayes.cli.shared.standard_streams import json_option, print_json, table_file
-from decbayes.cli.shared.terminal import messages, output
+from decbayes.cli.shared.terminal import messages, output, plain
 from decbayes.errors import InvalidData
 from decbayes.files import load
 from decbayes.inputs.mixed_tables import read_frame
@@ -21,6 +22,7 @@ from decbayes.models.core.evaluation import adjusted_rand, hold_out
 from decbayes.models.core.model import Model
 from decbayes.models.core.registry import model_for
 from decbayes.posterior import Posterior
+from decbayes.remarks import listed
 
 
 def score(
@@ -58,6 +60,9 @@ def score(
                 names = read_frame(data, [labels])[labels]
                 row["adjusted_rand"] = adjusted_rand(names, model.assign(posterior, observations))
         scores.append({"posterior": str(path)} | row)
+    if held := those_that_hold(posteriors, data, reading.columns, model.count(observations)):
+        said = f"Probably too high: {listed([*map(str, held)])}. By their sums they hold these data; score data that "
+        messages().print(plain(f"{said}were in no fit."))
     if as_json:
         print_json(*scores)
     else:

@@ -126,7 +126,7 @@ def legend(alignment: Alignment, coupled: CoupledSet, confidence: Confidence | s
         why = plain(f"{confidence[:1].upper()}{confidence[1:]}")
         yield from ("It is not known how likely matches are to be right.", why)
         yield "In brackets: the objective's loss in the next best slot, in nats."
-        yield f"{close_calls(alignment, coupled)} are close calls (under {CLOSE:g}); others may be wrong, too."
+        yield f"Close calls (under {CLOSE:g}): {close_calls(alignment, coupled)}; others may be wrong, too."
         return
     reliability, (wrong, count) = confidence.reliability, confidence.expected_wrong(coupled)
     yield "In brackets: the probability that it belongs there, learned from"

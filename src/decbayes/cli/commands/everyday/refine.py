@@ -56,7 +56,7 @@ class Where:
     """The folder that all sites share; or this site's file and those of all others."""
 
     folder: Annotated[
-        Path | None, Parameter(help="The folder that all sites share; its files tell whose turn it is.")
+        Path | None, Parameter(help="The folder that all sites share; its files show whose turn it is.")
     ] = None
     site: SiteOption = ""
     own: Annotated[Path | None, Parameter(help="Without --folder: this site's newest posterior.")] = None

@@ -59,7 +59,7 @@ def show(
         note = load_note(posterior)
         records = records_text(manifest, view_of(read.structure).record, counting_in(note))
         merged = "several" in note
-        records += ", on top of an earlier file" if made_in(note) == "on top" and not merged else ""
+        records += ", built on another file" if made_in(note) == "on top" and not merged else ""
         print_manifest(manifest, records, "a merge" if merged else "a draft")
     for line in [*lines(read.remarks, None if remarks else MOST_SHOWN, rest="--remarks prints all"), *quality]:
         console.print(plain(line))

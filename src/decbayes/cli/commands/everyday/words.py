@@ -20,10 +20,10 @@ from decbayes.errors import InvalidData
 from decbayes.inputs.documents import Choice, holds_counts, public_numbers, read_documents
 from decbayes.inputs.recipes import Recipe, public_stop_words, stopping, trust
 from decbayes.inputs.texts import FORMATS, STANDARD_INPUT
-from decbayes.inputs.word_lists import Vocabulary, is_list, joined, read_vocabulary
+from decbayes.inputs.word_lists import Vocabulary, is_list, joined
 from decbayes.models.core.persons import EACH
 from decbayes.models.topics import LatentDirichletAllocation
-from decbayes.models.topics.sources import authors, report_reading, text_source
+from decbayes.models.topics.sources import agreed_words, authors, report_reading, text_source
 from decbayes.remarks import listed
 
 
@@ -34,7 +34,9 @@ def words(
     output: Annotated[Path, output_option("Where to write the words, one per line.")],
     least_documents: Annotated[
         PositiveInt | None,
-        Parameter(help="Ignore words in fewer documents; default: the least number that the rules allow."),
+        Parameter(
+            help="Ignore words in fewer documents; default: the least number that the rules allow, and for lists none."
+        ),
     ] = None,
     most_share: Annotated[
         float, Parameter(help="Ignore words in a larger share of the documents.", validator=Number(gt=0, lte=1))
@@ -65,7 +67,8 @@ def words(
             f"{lists[0]} is a list of words, but other files are not: combine lists, or list the words of texts."
         )
     if lists:
-        combined = joined((path, read_vocabulary(path)) for path in lists)
+        asked = Recipe(tokens, trust(reading.tokenizer), ngrams, not keep_case)
+        combined = joined((path, agreed_words(path, asked)) for path in lists)
         named, auto = stopping(stop_words, combined.recipe)
         kept = combined.without_stopped() if auto else combined
         if left := {*combined.words, *dict(combined.common)} - {*kept.words, *dict(kept.common)}:
@@ -74,7 +77,9 @@ def words(
         vocabulary = kept.without(Choice(stop_words=named).stops).without_common(most_share)
         if vocabulary.common:
             left_out = plural(len(vocabulary.common), "word")
-            messages().print(f"Left out, because most documents of all sites have them: {left_out}.")
+            messages().print(f"Left out, because more than {most_share:.0%} of all documents have them: {left_out}.")
+        if least_documents or most_words:
+            vocabulary = vocabulary.frequent(least_documents or 0, most_words)
     else:
         how: dict[str, Any] = {"stop_words": stop_words, "ngrams": ngrams, "tokens": tokens, "keep_case": keep_case}
         how |= {"least_documents": least_documents, "most_share": most_share, "most_words": most_words}

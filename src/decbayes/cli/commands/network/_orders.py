@@ -12,6 +12,7 @@ from cyclopts.types import NonNegativeFloat
 
 from decbayes.base.extras import require_extra
 from decbayes.cli.shared.standard_streams import json_option, print_json
+from decbayes.cli.shared.terminal import messages
 from decbayes.errors import InvalidCharter, StoreFailed
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ Approver = Annotated[
 ]
 
 LATER = "stored; the agent has not answered yet. It will act on it as soon as it runs."
+# A running agent usually answers within so many seconds.
+SOON = 3.0
 
 
 @Parameter(name="*")
@@ -47,7 +50,11 @@ def orders() -> ModuleType:
 
 def give(store: Path, order: "Order", answer: Answer) -> None:
     """Give an order to the agent, and print its answer."""
-    text = orders().answer_to(store, orders().give(store, order), timeout=answer.wait)
+    number = orders().give(store, order)
+    text = orders().answer_to(store, number, timeout=min(answer.wait, SOON))
+    if text is None and answer.wait > SOON:
+        messages().print(f"stored; waiting up to {answer.wait:g} s for an answer. Ctrl-C ends only the waiting.")
+        text = orders().answer_to(store, number, timeout=answer.wait - SOON)
     if text is not None and text.startswith("not done"):
         raise StoreFailed(text)
     if answer.as_json:

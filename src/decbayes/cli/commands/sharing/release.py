@@ -85,9 +85,9 @@ def checked_draft(file: Path, posterior: Posterior) -> Manifest:
 
 def check_preview(file: Path, shown: Preview, manifest: Manifest) -> None:
     """Refuse a file that breaks a rule; print what the approver should have looked at."""
-    broken = [f"{statement.topic}: {statement.text}" for statement in shown.statements if statement.severity == "stop"]
+    broken = [f"{statement.topic} ({statement.text})" for statement in shown.statements if statement.severity == "stop"]
     if broken and manifest.rules is not None:
-        raise NotDisclosed(f"{file} is not released. {'; '.join(broken)}. `decbayes preview` shows everything.")
+        raise NotDisclosed(f"{file} is not released: {'; '.join(broken)}. `decbayes preview` shows everything.")
     for statement in shown.statements:
         if statement.severity == "look":
             messages().print(f"Look at this ({plain(statement.topic)}): {plain(statement.text)}")

@@ -30,7 +30,8 @@ def compare(
 ) -> None:
     """Print which components changed, appeared or vanished, and how their shares moved."""
     check_picture(picture, before, after)
-    first, second = same_columns([load(before), load(after)])
+    read = load(before), load(after)
+    first, second = same_columns(read)
     if not first.structure.symmetry:
         raise StructureMismatch(
             "compare is for merges with components, and these have none. `decbayes show` prints each."
@@ -44,6 +45,10 @@ def compare(
         print_json(*(change.row() for change in changes))
         return
     output().print("; ".join(f"{count} {fate}" for fate, count in count_by_fate(changes).items()))
+    words, later = (set(merge.structure.labels.get("topics", ())) for merge in read)
+    if words != later:
+        both, before_only, after_only = len(words & later), len(words - later), len(later - words)
+        output().print(f"They count different words: {both:,} in both, {before_only:,} before, {after_only:,} after.")
     output().print(changes_table(changes))
     output().print("apart: nats lost by describing both versions with common parameters, per observation of each.")
 

@@ -24,7 +24,7 @@ from decbayes.cli.shared.outputs import DPI, Dpi, check_output, check_picture, o
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import PersonOption, RulesOption, SiteOption, persons_of, rules_in_force, safe_to_send
 from decbayes.cli.shared.standard_streams import json_option, print_json, write_text
-from decbayes.cli.shared.terminal import messages, plain, print_written
+from decbayes.cli.shared.terminal import messages, plain, plural, print_written
 from decbayes.cli.shared.terminal import output as results
 from decbayes.errors import InvalidData
 from decbayes.files import load
@@ -157,7 +157,8 @@ def site_shares(
     periods = periods_of(model, files, date, LENGTH[by], options) if date else None
     shares = shares_of(posterior, data, site=site, periods=periods, least=least, persons=persons)
     if periods is not None and (hidden := len(set(periods)) - len(shares.groups)):
-        messages().print(f"{hidden} periods with fewer than {least} documents or persons are left out.")
+        left_out = f"{plural(hidden, 'period')} with fewer than {least} documents or persons"
+        messages().print(f"{left_out}: left out, also from the totals.")
     if not shares.groups:
         raise InvalidData("No period has enough documents. Try longer periods: --by year.")
     return shares

@@ -395,10 +395,9 @@ def failures(path: Path) -> Iterator[None]:
     """Turn errors of SQLite into one that names the file and what to do."""
     try:
         yield
-    except UnicodeDecodeError:
-        raise StoreFailed(f"{path}: a text in it cannot be read. {DAMAGED}") from None
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:
         # The lower byte is the kind of the error, the rest its details.
         kind = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
-        remedy = REMEDIES.get(kind, DAMAGED)
-        raise StoreFailed(f"{path}: {error}. {remedy}") from error
+        remedy = ACCESS if path.is_dir() else REMEDIES.get(kind, DAMAGED)
+        undecoded = isinstance(error, UnicodeDecodeError) or str(error).startswith("Could not decode")
+        raise StoreFailed(f"{path}: {'a text in it cannot be read' if undecoded else error}. {remedy}") from error
