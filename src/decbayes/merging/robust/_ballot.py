@@ -15,7 +15,6 @@ from decbayes.merging.base.components import groups_of
 from decbayes.merging.base.problem import Number, OnMatch, Solver
 from decbayes.merging.base.products import weighted_rows
 from decbayes.merging.base.recentring import compared, recentred
-from decbayes.merging.base.subjects import CommonWords
 from decbayes.merging.grouping.grouping import Grouping
 from decbayes.merging.robust._disagreement import (
     HARDLY,
@@ -27,7 +26,7 @@ from decbayes.merging.robust._disagreement import (
     usual_among,
     with_allowances,
 )
-from decbayes.merging.robust._large_sites import uncapped
+from decbayes.merging.robust._large_sites import uncapped, vouched
 from decbayes.merging.robust._likeness import LITTLE
 from decbayes.merging.robust._slots import (
     UNLIKELY,
@@ -304,21 +303,12 @@ class Outcome:
     @cached_property
     def weights(self) -> list[Array]:
         """How much each component counts."""
-        return self._counted([*map(uncapped, self.parts)], 1.0)
+        return self._counted([*map(uncapped, self.parts, self.vouched)], 1.0)
 
-    @property
-    def vouched(self) -> Sites:
-        """Large archives with the words of most others, whose topics describe those of the others best.
-
-        That nobody else has these topics says little: small sites hide most words.
-        """
-        vouched = np.zeros(len(self.sites), dtype=np.bool_)
-        for part, weights in zip(self.parts, self.weights, strict=True):
-            group, full = part.group, of_sites(part.group, weights) > 1.0 - HARDLY
-            large = full & (group.scale < 1.0)
-            if group.coupled is not None and group.counted and large.any():
-                vouched |= large & CommonWords.of(self.ballot.judged, group.coupled).like_most()
-        return vouched
+    @cached_property
+    def vouched(self) -> list[Sites]:
+        """Large archives that describe the topics of the others best. That nobody else has theirs says little."""
+        return [*map(vouched, self.parts)]
 
     def _counted(self, scales: Sequence[Array], unconfirmed: float) -> list[Array]:
         """Scaled weights of components; left-out sites count only if some are unshared and others confirm the rest."""
