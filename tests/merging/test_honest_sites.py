@@ -68,10 +68,26 @@ def tables(faulty, shuffled, seed):
     return fits
 
 
-@pytest.mark.parametrize(("faulty", "shuffled"), [(0, False), (2, False), (3, False), (1, True), (2, True)])
-def test_sites_that_send_noise_do_not_vouch_for_each_other(faulty, shuffled):
-    """All others know the same classes, and these sites none of them."""
-    assert flagged(robust_merge(tables(faulty, shuffled, 5))) == list(range(faulty))
+@pytest.mark.parametrize(("faulty", "shuffled", "seed"), [
+    (0, False, 5), (2, False, 5), (3, False, 5), (1, True, 5), (2, True, 5), (3, True, 12)
+])  # fmt: skip
+def test_sites_that_send_noise_do_not_vouch_for_each_other(faulty, shuffled, seed):
+    """All others know the same classes, and these sites none of them; shuffled rows are a mixture of all classes."""
+    assert flagged(robust_merge(tables(faulty, shuffled, seed))) == list(range(faulty))
+
+
+@pytest.mark.parametrize(("flipped", "named"), [(True, [0, 1, 2]), (False, [])])
+def test_sites_that_share_little_are_left_out_only_if_they_share_less_than_half(flipped, named):
+    """Three of ten have a flipped column, and one cluster where it was; or each of ten lacks one of three clusters."""
+    centres, rng = np.array([[0.0, 0.0], [9.0, 3.0], [6.0, -8.0], [-5.0, 7.0]]), np.random.default_rng(0)
+    model, fits = db.GaussianMixture(4 if flipped else 2, 2, variance=1.0, prior_variance=100.0), []
+    for site in range(10):
+        mine = centres if flipped else centres[[0, 1 if site < 3 else 2]]
+        points = mine[np.arange(80) % len(mine)] + rng.normal(size=(80, 2))
+        fits.append(model.fit(points * [-1.0, 1.0] if flipped and site < 3 else points, rng=rng).posterior)
+    merged = robust_merge(fits)
+    assert flagged(merged) == named
+    assert merged.posterior.structure.components(merged.posterior.structure.symmetry[0]) == (4 if flipped else 3)
 
 
 def unlike():

@@ -425,9 +425,8 @@ def test_strangers_that_are_far_off_go_if_that_saves_a_slot_or_half_a_vote(
         slots, alike = 4 - fewer_slots * (rest < 5), lambda strangers: False
         return SimpleNamespace(sites=sites, slots=slots, counted_votes=votes, strangers=apart, alike_but=alike)
 
-    ballot = SimpleNamespace(
-        judging=judging, everybody=outcome, without=outcome, far_from=lambda rest, times: np.arange(5) < far
-    )
+    apart = np.where(np.arange(5) < far, 10.1, 9.9)
+    ballot = SimpleNamespace(judging=judging, everybody=outcome, without=outcome, apart_from=lambda rest: apart)
     left_out = judging and strangers < 4 and (fewer_slots > 0 or more_votes > 0.5)
     expected = tuple(range(min(strangers, far) if left_out else 0, 5))
     assert Ballot.decided(ballot).sites == expected

@@ -26,9 +26,6 @@ EXPECTED = 20.0
 # Texts are on different subjects if the affinity of their frequent words is smaller; between random parts of one corpus
 # it is seldom below 0.7.
 SUBJECT = 0.5
-# Texts are of one corpus if the affinity of at least ENOUGH words is larger than SAME: between random parts of 20
-# Newsgroups it was 0.93 or more. Where there are many sites, each is compared with COMPARED others.
-SAME, ENOUGH, COMPARED = 0.9, 30, 20
 # How much of the information of topics about words shows in new texts, and what each estimated frequency costs, in
 # nats: they fit held-out scores of simulated sites and of four kinds of real texts.
 SHOWN, COST = 0.5, 5.0
@@ -70,28 +67,13 @@ class CommonWords:
     def _compared(self) -> dict[int, Array]:
         return {}
 
-    def _telling(self, site: int) -> NDArray[np.bool_]:
-        """(sites, words): by which words a site and each other are compared."""
-        ratio = np.divide(self.sizes, self.sizes[site], out=np.zeros(len(self.sizes)), where=self.sizes > 0.0)[:, None]
-        return np.asarray(np.maximum(self.counts[site] * ratio, self.counts / np.maximum(ratio, 1e-9)) >= EXPECTED)
-
     def _affinities(self, site: int) -> Array:
-        telling = self._telling(site)
+        ratio = np.divide(self.sizes, self.sizes[site], out=np.zeros(len(self.sizes)), where=self.sizes > 0.0)[:, None]
+        telling = np.maximum(self.counts[site] * ratio, self.counts / np.maximum(ratio, 1e-9)) >= EXPECTED
         first, second = np.where(telling, self.counts[site], 0.0), np.where(telling, self.counts, 0.0)
         norms = np.sqrt(first.sum(axis=1) * second.sum(axis=1))
         common = np.sqrt(first * second).sum(axis=1)
         return np.where(telling.any(axis=1), common / np.maximum(norms, FREQUENT), 1.0)
-
-    def like_most(self) -> NDArray[np.bool_]:
-        """Sites that have the words of most others, or of most of some others where there are many."""
-        sites, known = np.arange(len(self.sizes)), len(self.known)
-        near, others = np.zeros(len(sites)), np.zeros(len(sites))
-        for place in {*np.linspace(0, known - 1, COMPARED).astype(int).tolist()} if known else ():
-            site = self.known[place]
-            same = (self.affinities(site) >= SAME) & (self._telling(site).sum(axis=1) >= ENOUGH)
-            near += same & (sites != site)
-            others += sites != site
-        return np.asarray(2.0 * near > others)
 
     def joined(self, groups: Sequence[Sequence[int]], least: float) -> list[list[int]]:
         """Groups of sites, joined if two of their sites have an affinity of at least `least`."""

@@ -15,7 +15,6 @@ from decbayes.merging.base.components import groups_of
 from decbayes.merging.base.problem import Number, OnMatch, Solver
 from decbayes.merging.base.products import weighted_rows
 from decbayes.merging.base.recentring import compared, recentred
-from decbayes.merging.base.subjects import CommonWords
 from decbayes.merging.grouping.grouping import Grouping
 from decbayes.merging.robust._disagreement import (
     HARDLY,
@@ -27,7 +26,7 @@ from decbayes.merging.robust._disagreement import (
     usual_among,
     with_allowances,
 )
-from decbayes.merging.robust._large_sites import uncapped
+from decbayes.merging.robust._large_sites import uncapped, vouched
 from decbayes.merging.robust._likeness import LITTLE
 from decbayes.merging.robust._slots import (
     UNLIKELY,
@@ -50,8 +49,8 @@ SHARED = 0.5
 # Others must confirm more than this part of a site's evidence for what it alone has found to count.
 LEAST = 0.25
 # Strangers are left out only if they disagree with the others by this multiple of what is usual; if all others are
-# alike and share nothing with them, by this smaller one.
-STRANGE, UNUSUAL = 10.0, 1.5
+# alike and share nothing with them, by more than is usual.
+STRANGE = 10.0
 # Weight of the frequency of a component that no other site confirms.
 UNCONFIRMED = 0.05
 # Weights are rounded to this many digits, because the last bits of logarithms differ between processors.
@@ -118,9 +117,10 @@ class Ballot:
         if not self.judging or not strangers.any() or (~strangers).sum() < 2:
             return everybody
         without = self.without(strangers)
-        if everybody.alike_but(strangers) and self.far_from(without, UNUSUAL)[strangers].all():
+        apart = self.apart_from(without)
+        if everybody.alike_but(strangers) and apart[strangers].mean() > 1.0:
             return without
-        strange = strangers & self.far_from(without, STRANGE)
+        strange = strangers & (apart > STRANGE)
         if not strange.any():
             return everybody
         without = without if (strange == strangers).all() else self.without(strange)
@@ -138,11 +138,11 @@ class Ballot:
         rest = self.among(kept)
         return Outcome(rest, rest.weighed(), tuple(kept))
 
-    def far_from(self, rest: "Outcome", times: float) -> Sites:
-        """Sites that disagree with what the remaining sites found by this multiple of what is usual."""
+    def apart_from(self, rest: "Outcome") -> Array:
+        """Per site: how much it disagrees with what the remaining sites found, relative to what is usual."""
         free = [(group, part) for group, part in zip(self.groups, rest.weighed, strict=True) if group.coupled]
         amounts = np.max([beside(group, part, np.array(rest.sites)) for group, part in free], axis=0)
-        return np.asarray(amounts > times * max(usual_among(amounts), MISFIT))
+        return np.asarray(amounts / max(usual_among(amounts), MISFIT))
 
     def weighed(self) -> tuple[SlotWeights, ...]:
         """Elect slots, and weigh each component in its slot."""
@@ -304,21 +304,12 @@ class Outcome:
     @cached_property
     def weights(self) -> list[Array]:
         """How much each component counts."""
-        return self._counted([*map(uncapped, self.parts)], 1.0)
+        return self._counted([*map(uncapped, self.parts, self.vouched)], 1.0)
 
-    @property
-    def vouched(self) -> Sites:
-        """Large archives with the words of most others, whose topics describe those of the others best.
-
-        That nobody else has these topics says little: small sites hide most words.
-        """
-        vouched = np.zeros(len(self.sites), dtype=np.bool_)
-        for part, weights in zip(self.parts, self.weights, strict=True):
-            group, full = part.group, of_sites(part.group, weights) > 1.0 - HARDLY
-            large = full & (group.scale < 1.0)
-            if group.coupled is not None and group.counted and large.any():
-                vouched |= large & CommonWords.of(self.ballot.judged, group.coupled).like_most()
-        return vouched
+    @cached_property
+    def vouched(self) -> list[Sites]:
+        """Large archives that describe the topics of the others best. That nobody else has theirs says little."""
+        return [*map(vouched, self.parts)]
 
     def _counted(self, scales: Sequence[Array], unconfirmed: float) -> list[Array]:
         """Scaled weights of components; left-out sites count only if some are unshared and others confirm the rest."""

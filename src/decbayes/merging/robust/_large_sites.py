@@ -1,6 +1,9 @@
 """How much the sites count that claim far more evidence than the others, or more precise coefficients."""
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from decbayes.families import Array
 from decbayes.families.matrices import Indices
@@ -22,8 +25,8 @@ DOUBTED = 0.4
 MOVED, MOVED_LESS, CONTRADICTED = 1.0, 0.6, 3.3
 
 
-def uncapped(weighed: SlotWeights) -> Array:
-    """Per component: the share of its evidence that counts.
+def uncapped(weighed: SlotWeights, certain: ArrayLike = False) -> Array:
+    """Per component: the share of its evidence that counts; all of it at sites that are certain.
 
     A component of a site above the cap that mostly agrees counts for as much as it can without moving the others by
     more than about a deviation; those that the site hardly knows count for as much as the least of them. Where slots
@@ -31,12 +34,12 @@ def uncapped(weighed: SlotWeights) -> Array:
     sites: there, a large site counts at least for as much as describes the topics of the others best.
     """
     group = weighed.group
-    doubted = np.bincount(group.site, group.known & (weighed.weights < DOUBTED), group.sites) > 0
     if group.coefficients is not None:
         together = np.min([bounded_together(weighed, slot) for slot in range(weighed.slots)], axis=0)
-        return np.where(doubted, group.scale, together)[group.site]
-    shares = group.scale[group.site]
-    places = np.flatnonzero(group.known & ((group.scale < 1.0) & ~doubted)[group.site])
+        return np.where(doubted(weighed), group.scale, together)[group.site]
+    full = np.broadcast_to(certain, group.sites)
+    shares, places = np.where(full, 1.0, group.scale)[group.site], above_cap(weighed)
+    places = places[~full[group.site[places]]]
     if not len(places):
         return shares
     totals, evidence = weighed.others()
@@ -56,30 +59,63 @@ def uncapped(weighed: SlotWeights) -> Array:
     return shares
 
 
-def best_for_others(weighed: SlotWeights, site: int) -> float:
-    """The share of a site's evidence with which slots describe the components of other sites best.
+def doubted(weighed: SlotWeights) -> NDArray[np.bool_]:
+    """Sites with a component that counts for little."""
+    group = weighed.group
+    return np.asarray(np.bincount(group.site, group.known & (weighed.weights < DOUBTED), group.sites) > 0)
 
-    Others are left out in turn, and what they have found is described by the slots of the rest. As many as may be
+
+def above_cap(weighed: SlotWeights) -> Indices:
+    """Components of sites above the cap that are not in doubt."""
+    group = weighed.group
+    return np.flatnonzero(group.known & ((group.scale < 1.0) & ~doubted(weighed))[group.site])
+
+
+def vouched(weighed: SlotWeights) -> NDArray[np.bool_]:
+    """Sites above the cap whose topics alone describe the components of others better than those of the rest do."""
+    group, sites = weighed.group, np.zeros(weighed.group.sites, dtype=np.bool_)
+    for site in np.unique(group.site[above_cap(weighed)]).tolist() if group.counted else ():
+        mine = group.rows[0][group.site == site] / group.scale[site]
+        sites[site] = gains_of_others(weighed, site, lambda rest, mine=mine: [rest, mine])[1] > GAINED
+    return sites
+
+
+def best_for_others(weighed: SlotWeights, site: int) -> float:
+    """The share of a site's evidence with which slots describe the components of other sites best."""
+    group, own = weighed.group, weighed.group.site == site
+    shares = group.scale[site] ** (1.0 - np.linspace(0.0, 1.0, SHARES))
+    mine = slots_of(weighed, own) / group.scale[site]
+    gains = gains_of_others(weighed, site, lambda rest: [rest + share * mine for share in shares])
+    return float(shares[gains.argmax()] if gains.max() > GAINED else shares[0])
+
+
+def gains_of_others(weighed: SlotWeights, site: int, choices: Callable[[Array], Sequence[Array]]) -> Array:
+    """Nats per observation by which each choice of slots describes other sites better than the first choice does.
+
+    They are left out in turn, and what they have found is described with the slots of the rest. As many as may be
     faulty, those that gain most, do not count: sites with the same lie cannot vouch for each other.
     """
-    group, own = weighed.group, weighed.group.site == site
+    group, everybody, fits = weighed.group, weighed.group.site != site, []
     (rows,), (factor,) = group.rows, group.factors
-    shares = group.scale[site] ** (1.0 - np.linspace(0.0, 1.0, SHARES))
-    fold = np.where(own, -1, (group.site - (group.site > site)) % FOLDS)
-    assigned = (np.arange(weighed.slots)[:, None] == weighed.labels) * weighed.weights
-    mine, everybody = (assigned[:, places] @ rows[places] for places in (own, ~own))
-    fits = np.zeros((group.sites, SHARES))
+    fold = np.where(everybody, (group.site - (group.site > site)) % FOLDS, -1)
     for left_out in range(FOLDS):
-        out = np.flatnonzero(fold == left_out)
-        rest, inside = everybody - assigned[:, out] @ rows[out], some_of(out)
+        rest, inside = slots_of(weighed, everybody & (fold != left_out)), some_of(np.flatnonzero(fold == left_out))
         counts, used = rows[inside], np.flatnonzero(rows[inside].any(axis=0))
-        for place, share in enumerate(shares / group.scale[site]):
-            sums = rest + share * mine + factor.prior[0].mean() + 1.0
-            fit = mixed_fit(counts[:, used], sums[:, used] / sums.sum(axis=1, keepdims=True))
-            np.add.at(fits[:, place], group.site[inside], fit)
-    gains = np.sort((fits - fits[:, :1])[fits.any(axis=1)], axis=0)
-    gained = gains[: len(gains) - tolerated_faults(group.sites)].sum(axis=0)
-    return float(shares[gained.argmax()] if gained.max() > GAINED * rows[~own].sum() else shares[0])
+        by_site = np.zeros((group.sites, len(choices(rest))))
+        for place, sums in enumerate(choices(rest)):
+            profiles = sums + factor.prior[0].mean() + 1.0
+            fit = mixed_fit(counts[:, used], profiles[:, used] / profiles.sum(axis=1, keepdims=True))
+            np.add.at(by_site[:, place], group.site[inside], fit)
+        fits.append(by_site)
+    described = np.sum(fits, axis=0)
+    gains = np.sort((described - described[:, :1])[described.any(axis=1)], axis=0)
+    return np.asarray(gains[: len(gains) - tolerated_faults(group.sites)].sum(axis=0) / rows[everybody].sum())
+
+
+def slots_of(weighed: SlotWeights, components: NDArray[np.bool_]) -> Array:
+    """Sums of some components, as they count, in slots."""
+    assigned = (np.arange(weighed.slots)[:, None] == weighed.labels[components]) * weighed.weights[components]
+    return np.asarray(assigned @ weighed.group.rows[0][components])
 
 
 def bounded_together(weighed: SlotWeights, slot: int) -> Array:

@@ -280,13 +280,17 @@ def nearest_slots(group: Group, places: Indices) -> Indices:
 def without_doubtful_slots(weighed: SlotWeights) -> SlotWeights:
     """Drop slots that only few sites know although nearly all should, and reassign their components.
 
-    Few means no more than may be faulty, and fewer than chance explains.
+    Few means no more than may be faulty, and fewer than chance explains. How likely a site knows a slot is judged
+    without those of the few that share less than half of their slots with many others.
     """
     group, known = weighed.group, weighed.votes > 0.5
     sites = known.sum(axis=0)
     few = (sites > 0) & (sites <= tolerated_faults(group.sites))
-    complete = known[:, sites > tolerated_faults(group.sites)].all(axis=1)
-    doubtful = few & ~known[complete].any(axis=0) & (weighed.chance(sites) < UNLIKELY)
+    sure = known[:, sites > tolerated_faults(group.sites)]
+    judges = ~known | (2 * sure.sum(axis=1) >= known.sum(axis=1))[:, None]
+    coverage = sure.sum(axis=1) @ judges / (judges.sum(axis=0) * sure.shape[1] + 1.0)
+    by_chance = bdtr(sites, group.sites, coverage)
+    doubtful = few & ~known[sure.all(axis=1)].any(axis=0) & (by_chance < UNLIKELY)
     left = np.flatnonzero(~doubtful)
     odd = np.flatnonzero(doubtful[weighed.labels])
     if not len(odd) or not len(left):

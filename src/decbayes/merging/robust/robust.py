@@ -61,6 +61,11 @@ DIVIDED = (
     "As a whole their data are like the others', so their fits have probably divided the same data in another way: fit "
     "with more restarts, or fewer components."
 )
+DESCRIBED = (
+    "The topics of these large sites describe the words of the others better than the others' own topics do: with more "
+    "texts, a site tells more topics apart."
+)
+UNCONFIRMED = "Ask these sites whether their data show it: no other site confirms it."
 COPIED = "Ask whether both are fits of the same data, and merge only one of them."
 LESS = "Compare that part of its data with the others'."
 LARGE = "If you trust these data, merge without `robust`: then all of them count."
@@ -110,6 +115,8 @@ class Standing:
         of_all: its share of the evidence of all sites.
         alike: whether its data as a whole agree with those of most others. If its components do not, its fit has
             divided the same data in another way.
+        describes: whether its topics describe those of the others better than they describe each other, so that all of
+            a large site counts.
         copy_of: the site that it repeats, or None.
         left_out: whether it was left out because it shares nothing with the other sites.
         in_other_unit: a column that it seems to have in another unit, for which it was left out.
@@ -125,6 +132,7 @@ class Standing:
     agrees: float = 1.0
     of_all: float = 0.0
     alike: bool = False
+    describes: bool = False
     copy_of: int | None = None
     left_out: bool = False
     in_other_unit: str = ""
@@ -132,7 +140,12 @@ class Standing:
     @property
     def flagged(self) -> bool:
         """Whether somebody should check this site."""
-        return self.copy_of is not None or self.disagrees or (self.alone > ALONE and not self.alike)
+        return self.copy_of is not None or self.disagrees or self.unknown
+
+    @property
+    def unknown(self) -> bool:
+        """Whether it alone has found most of what it reports, and its data do not look like the others'."""
+        return self.alone > ALONE and not (self.alike or self.describes)
 
     @property
     def large(self) -> bool:
@@ -182,7 +195,7 @@ class Standing:
             rest = "agrees and counts" if self.counts > self.against else "is left out"
             found = f"is the only one to have found {self.against:.0%} of what it reports"
             return f"{another_way if self.alike else found}; the rest {rest}"
-        if self.alone > ALONE and not self.alike:
+        if self.unknown:
             return f"is the only one to have found {self.alone:.0%} of what it reports"
         if self.large:
             return f"has more evidence than most sites and counts for {self.counts:.0%} of it"
@@ -310,19 +323,21 @@ class RobustMerge:
         return " ".join(text for text, holds in texts.items() if holds)
 
     def _of_slots(self, sites: Sequence[str]) -> Iterator[Remark]:
-        by_likeness: dict[bool, list[str]] = {False: [], True: []}
+        by_advice: dict[str, list[str]] = {UNCONFIRMED: [], DIVIDED: [], DESCRIBED: []}
         for slot, few in self.thin_slots().items():
-            alike = all(self.sites[site].alike for site in few)
-            by_likeness[alike].append(f"slot {slot}: {listed([sites[site] for site in few])}")
-        for alike, thin in by_likeness.items():
+            having = [self.sites[site] for site in few]
+            likely = DIVIDED if all(site.alike or site.describes for site in having) else UNCONFIRMED
+            advice = DESCRIBED if all(site.describes for site in having) else likely
+            by_advice[advice].append(f"slot {slot}: {listed([sites[site] for site in few])}")
+        for advice, thin in by_advice.items():
+            doubt = ", which could have made them up" if advice is UNCONFIRMED else ""
             if thin:
                 yield Remark(
                     "few sites",
-                    f"Some slots rest on few sites{'' if alike else ', which could have made them up'}: "
-                    f"{listed(thin, '; ')}.",
-                    DIVIDED if alike else "Ask these sites whether their data show it: no other site confirms it.",
+                    f"Some slots rest on few sites{doubt}: {listed(thin, '; ')}.",
+                    advice,
                     f"{self.tolerated} of {len(sites)} sites or fewer; a robust merge withstands that many.",
-                    severity="note" if alike else "warning",
+                    severity="warning" if doubt else "note",
                 )
 
     @property
@@ -459,10 +474,10 @@ class Election:
 
     def standings(self) -> tuple[Standing, ...]:
         shares = dict(zip(self.outcome.sites, self.outcome.standings(), strict=True))
-        vouched = dict(zip(self.outcome.sites, self.outcome.vouched.tolist(), strict=True))
+        vouched = dict(zip(self.outcome.sites, np.any(self.outcome.vouched, axis=0).tolist(), strict=True))
         known = {site: Standing(0.0, alike=self.alike[place], left_out=True) for place, site in enumerate(self.counted)}
         known |= {
-            self.counted[site]: Standing(*share, alike=self.alike[site] or vouched[site])
+            self.counted[site]: Standing(*share, alike=self.alike[site], describes=vouched[site])
             for site, share in shares.items()
         }
         known |= {one: Standing(0.0, copy_of=other) for one, other in self.repeated.items()}
