@@ -39,14 +39,16 @@ def dotted(node):
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.stem)
 def test_what_a_script_takes_from_the_library_is_there(path):
-    tree = ast.parse(path.read_text())
+    tree, known = ast.parse(path.read_text()), {"db": import_module("decbayes")}
     for module, name in imported(tree):
-        assert name is None or hasattr(import_module(module), name) or import_module(f"{module}.{name}"), (module, name)
-    for names in map(dotted, ast.walk(tree)):
-        thing = import_module("decbayes") if names[:1] == ["db"] else None
-        for name in names[1:]:
+        if name is not None:
+            owner = import_module(module)
+            known[name] = getattr(owner, name) if hasattr(owner, name) else import_module(f"{module}.{name}")
+    for first, *names in filter(None, map(dotted, ast.walk(tree))):
+        thing = known.get(first)
+        for name in names:
             if isinstance(thing, ModuleType | type):
-                assert hasattr(thing, name), ".".join(names)
+                assert hasattr(thing, name), ".".join([first, *names])
                 thing = getattr(thing, name)
 
 
