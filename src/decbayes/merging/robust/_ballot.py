@@ -28,14 +28,7 @@ from decbayes.merging.robust._disagreement import (
 )
 from decbayes.merging.robust._large_sites import uncapped, vouched
 from decbayes.merging.robust._likeness import LITTLE
-from decbayes.merging.robust._slots import (
-    UNLIKELY,
-    SlotWeights,
-    elected,
-    nearest_slots,
-    tolerated_faults,
-    weigh,
-)
+from decbayes.merging.robust._slots import UNLIKELY, SlotWeights, elected, nearest_slots, tolerated_faults, weigh
 from decbayes.merging.robust.votes import Group
 from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet, Permutation, identity
