@@ -127,7 +127,7 @@ def test_a_large_archive_that_describes_small_ones_best_is_not_accused_because_t
     assert standing.alone > 0.5
     assert (standing.describes, standing.counts, standing.flagged) == (True, 1.0, False)
     remarks = [remark for remark in merge.remarks() if remark.kind == "few sites"]
-    assert ("note", True) in [(one.severity, one.advice.startswith("The topics of these large")) for one in remarks]
+    assert ("note", True) in [(one.severity, one.advice.startswith("They include a large site")) for one in remarks]
     moved = np.random.default_rng(0).permuted(large.contribution["topics"].toarray(), axis=0)
     liar = db.Posterior(large.structure, {"topics": csr_array(moved)})
     accused = db.merging.robust_merge([liar, *small]).sites[0]

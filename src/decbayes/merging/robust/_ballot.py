@@ -28,14 +28,7 @@ from decbayes.merging.robust._disagreement import (
 )
 from decbayes.merging.robust._large_sites import uncapped, vouched
 from decbayes.merging.robust._likeness import LITTLE
-from decbayes.merging.robust._slots import (
-    UNLIKELY,
-    SlotWeights,
-    elected,
-    nearest_slots,
-    tolerated_faults,
-    weigh,
-)
+from decbayes.merging.robust._slots import UNLIKELY, SlotWeights, elected, nearest_slots, tolerated_faults, weigh
 from decbayes.merging.robust.votes import Group
 from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet, Permutation, identity
@@ -304,11 +297,12 @@ class Outcome:
     @cached_property
     def weights(self) -> list[Array]:
         """How much each component counts."""
-        return self._counted([*map(uncapped, self.parts, self.vouched)], 1.0)
+        full = [sites[part.group.site] for sites, part in zip(self.vouched, self.parts, strict=True)]
+        return self._counted([*map(np.maximum, map(uncapped, self.parts), full)], 1.0)
 
     @cached_property
     def vouched(self) -> list[Sites]:
-        """Large archives that describe the topics of the others best. That nobody else has theirs says little."""
+        """Large archives that describe the topics of the others best: all of them counts, whoever else has theirs."""
         return [*map(vouched, self.parts)]
 
     def _counted(self, scales: Sequence[Array], unconfirmed: float) -> list[Array]:

@@ -16,11 +16,7 @@ from decbayes.families import Array
 from decbayes.families.matrices import Indices
 from decbayes.merging.robust._allowances import allowing_joins, allowing_mixtures, allowing_parts
 from decbayes.merging.robust._likeness import GONE, LITTLE, chance, in_common, weights_of
-from decbayes.merging.robust._slots import (
-    SlotWeights,
-    tolerated_faults,
-    without_doubtful_slots,
-)
+from decbayes.merging.robust._slots import SlotWeights, tolerated_faults, without_doubtful_slots
 from decbayes.merging.robust.votes import Group
 
 # A component clearly disagrees if its weight is below CLEARLY and its loss exceeds twice the tolerance by NATS. With

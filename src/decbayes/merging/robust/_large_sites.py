@@ -1,9 +1,7 @@
 """How much the sites count that claim far more evidence than the others, or more precise coefficients."""
 
-from collections.abc import Callable, Sequence
-
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from decbayes.families import Array
 from decbayes.families.matrices import Indices
@@ -15,9 +13,8 @@ from decbayes.merging.robust.votes import Group, gaussians
 # Scales tried for a component of a site above the cap, and the squared deviations per parameter by which it may move
 # the others: less than honest sites do on average.
 SCALES, PER_PARAMETER = 12, 0.25
-# Shares of a large site's counts that are tried, from the cap to all, and the gain per observation that others must
-# have of it: what is in slots of its own gives them none.
-SHARES, GAINED = 4, 1e-3
+# The gain per observation that others must have of a large site's topics.
+GAINED = 1e-3
 # A site with a component that counts for less than this stays at the cap.
 DOUBTED = 0.4
 # Deviations by which sites that claim more about every coefficient may move the others; less if they claim too much, or
@@ -25,21 +22,20 @@ DOUBTED = 0.4
 MOVED, MOVED_LESS, CONTRADICTED = 1.0, 0.6, 3.3
 
 
-def uncapped(weighed: SlotWeights, certain: ArrayLike = False) -> Array:
-    """Per component: the share of its evidence that counts; all of it at sites that are certain.
+def uncapped(weighed: SlotWeights) -> Array:
+    """Per component: the share of its evidence that counts.
 
     A component of a site above the cap that mostly agrees counts for as much as it can without moving the others by
     more than about a deviation; those that the site hardly knows count for as much as the least of them. Where slots
     hold vectors of coefficients, large sites are judged together. Topics differ by more than such deviations at all
-    sites: there, a large site counts at least for as much as describes the topics of the others best.
+    sites (see `vouched`).
     """
     group = weighed.group
     if group.coefficients is not None:
         together = np.min([bounded_together(weighed, slot) for slot in range(weighed.slots)], axis=0)
         return np.where(doubted(weighed), group.scale, together)[group.site]
-    full = np.broadcast_to(certain, group.sites)
-    shares, places = np.where(full, 1.0, group.scale)[group.site], above_cap(weighed)
-    places = places[~full[group.site[places]]]
+    shares = group.scale[group.site]
+    places = np.flatnonzero(group.known & ((group.scale < 1.0) & ~doubted(weighed))[group.site])
     if not len(places):
         return shares
     totals, evidence = weighed.others()
@@ -54,8 +50,6 @@ def uncapped(weighed: SlotWeights, certain: ArrayLike = False) -> Array:
     np.minimum.at(least, where, found)
     shares = np.where(np.isin(group.site, where), least[group.site], shares)
     shares[places] = found
-    for site in np.unique(where).tolist() if group.counted else ():
-        shares[group.site == site] = np.maximum(shares[group.site == site], best_for_others(weighed, site))
     return shares
 
 
@@ -65,57 +59,32 @@ def doubted(weighed: SlotWeights) -> NDArray[np.bool_]:
     return np.asarray(np.bincount(group.site, group.known & (weighed.weights < DOUBTED), group.sites) > 0)
 
 
-def above_cap(weighed: SlotWeights) -> Indices:
-    """Components of sites above the cap that are not in doubt."""
-    group = weighed.group
-    return np.flatnonzero(group.known & ((group.scale < 1.0) & ~doubted(weighed))[group.site])
-
-
 def vouched(weighed: SlotWeights) -> NDArray[np.bool_]:
     """Sites above the cap whose topics alone describe the components of others better than those of the rest do."""
-    group, sites = weighed.group, np.zeros(weighed.group.sites, dtype=np.bool_)
-    for site in np.unique(group.site[above_cap(weighed)]).tolist() if group.counted else ():
-        mine = group.rows[0][group.site == site] / group.scale[site]
-        sites[site] = gains_of_others(weighed, site, lambda rest, mine=mine: [rest, mine])[1] > GAINED
-    return sites
+    large = (weighed.group.scale < 1.0) & ~doubted(weighed) & weighed.group.counted
+    return np.array([one and gain_of_others(weighed, site) > GAINED for site, one in enumerate(large.tolist())])
 
 
-def best_for_others(weighed: SlotWeights, site: int) -> float:
-    """The share of a site's evidence with which slots describe the components of other sites best."""
-    group, own = weighed.group, weighed.group.site == site
-    shares = group.scale[site] ** (1.0 - np.linspace(0.0, 1.0, SHARES))
-    mine = slots_of(weighed, own) / group.scale[site]
-    gains = gains_of_others(weighed, site, lambda rest: [rest + share * mine for share in shares])
-    return float(shares[gains.argmax()] if gains.max() > GAINED else shares[0])
+def gain_of_others(weighed: SlotWeights, site: int) -> float:
+    """Nats per observation by which a site's topics describe other sites better than the slots of the rest do.
 
-
-def gains_of_others(weighed: SlotWeights, site: int, choices: Callable[[Array], Sequence[Array]]) -> Array:
-    """Nats per observation by which each choice of slots describes other sites better than the first choice does.
-
-    They are left out in turn, and what they have found is described with the slots of the rest. As many as may be
-    faulty, those that gain most, do not count: sites with the same lie cannot vouch for each other.
+    They are left out in turn. As many as may be faulty, those that gain most, do not count: sites with the same lie
+    cannot vouch for each other.
     """
-    group, everybody, fits = weighed.group, weighed.group.site != site, []
+    group, others = weighed.group, weighed.group.site != site
     (rows,), (factor,) = group.rows, group.factors
-    fold = np.where(everybody, (group.site - (group.site > site)) % FOLDS, -1)
+    mine, gains = rows[~others] / group.scale[site], np.zeros(group.sites)
+    fold = np.where(others, (group.site - (group.site > site)) % FOLDS, -1)
     for left_out in range(FOLDS):
-        rest, inside = slots_of(weighed, everybody & (fold != left_out)), some_of(np.flatnonzero(fold == left_out))
-        counts, used = rows[inside], np.flatnonzero(rows[inside].any(axis=0))
-        by_site = np.zeros((group.sites, len(choices(rest))))
-        for place, sums in enumerate(choices(rest)):
+        inside, rest = some_of(np.flatnonzero(fold == left_out)), others & (fold != left_out)
+        in_slots = (np.arange(weighed.slots)[:, None] == weighed.labels[rest]) * weighed.weights[rest]
+        used = np.flatnonzero(rows[inside].any(axis=0))
+        for sign, sums in ((1.0, mine), (-1.0, in_slots @ rows[rest])):
             profiles = sums + factor.prior[0].mean() + 1.0
-            fit = mixed_fit(counts[:, used], profiles[:, used] / profiles.sum(axis=1, keepdims=True))
-            np.add.at(by_site[:, place], group.site[inside], fit)
-        fits.append(by_site)
-    described = np.sum(fits, axis=0)
-    gains = np.sort((described - described[:, :1])[described.any(axis=1)], axis=0)
-    return np.asarray(gains[: len(gains) - tolerated_faults(group.sites)].sum(axis=0) / rows[everybody].sum())
-
-
-def slots_of(weighed: SlotWeights, components: NDArray[np.bool_]) -> Array:
-    """Sums of some components, as they count, in slots."""
-    assigned = (np.arange(weighed.slots)[:, None] == weighed.labels[components]) * weighed.weights[components]
-    return np.asarray(assigned @ weighed.group.rows[0][components])
+            fit = mixed_fit(rows[inside][:, used], profiles[:, used] / profiles.sum(axis=1, keepdims=True))
+            np.add.at(gains, group.site[inside], sign * fit)
+    ranked = np.sort(gains[np.unique(group.site[others])])
+    return float(ranked[: len(ranked) - tolerated_faults(group.sites)].sum() / max(rows[others].sum(), LITTLE))
 
 
 def bounded_together(weighed: SlotWeights, slot: int) -> Array:

@@ -289,8 +289,7 @@ def without_doubtful_slots(weighed: SlotWeights) -> SlotWeights:
     sure = known[:, sites > tolerated_faults(group.sites)]
     judges = ~known | (2 * sure.sum(axis=1) >= known.sum(axis=1))[:, None]
     coverage = sure.sum(axis=1) @ judges / (judges.sum(axis=0) * sure.shape[1] + 1.0)
-    by_chance = bdtr(sites, group.sites, coverage)
-    doubtful = few & ~known[sure.all(axis=1)].any(axis=0) & (by_chance < UNLIKELY)
+    doubtful = few & ~known[sure.all(axis=1)].any(axis=0) & (bdtr(sites, group.sites, coverage) < UNLIKELY)
     left = np.flatnonzero(~doubtful)
     odd = np.flatnonzero(doubtful[weighed.labels])
     if not len(odd) or not len(left):

@@ -62,8 +62,8 @@ DIVIDED = (
     "with more restarts, or fewer components."
 )
 DESCRIBED = (
-    "The topics of these large sites describe the words of the others better than the others' own topics do: with more "
-    "texts, a site tells more topics apart."
+    "They include a large site whose topics describe the words of the others better than the others' own topics do: "
+    "with more texts, a site tells more topics apart."
 )
 UNCONFIRMED = "Ask these sites whether their data show it: no other site confirms it."
 COPIED = "Ask whether both are fits of the same data, and merge only one of them."
@@ -140,12 +140,8 @@ class Standing:
     @property
     def flagged(self) -> bool:
         """Whether somebody should check this site."""
-        return self.copy_of is not None or self.disagrees or self.unknown
-
-    @property
-    def unknown(self) -> bool:
-        """Whether it alone has found most of what it reports, and its data do not look like the others'."""
-        return self.alone > ALONE and not (self.alike or self.describes)
+        unknown = self.alone > ALONE and not (self.alike or self.describes)
+        return self.copy_of is not None or self.disagrees or unknown
 
     @property
     def large(self) -> bool:
@@ -195,7 +191,7 @@ class Standing:
             rest = "agrees and counts" if self.counts > self.against else "is left out"
             found = f"is the only one to have found {self.against:.0%} of what it reports"
             return f"{another_way if self.alike else found}; the rest {rest}"
-        if self.unknown:
+        if self.flagged:
             return f"is the only one to have found {self.alone:.0%} of what it reports"
         if self.large:
             return f"has more evidence than most sites and counts for {self.counts:.0%} of it"
@@ -326,8 +322,8 @@ class RobustMerge:
         by_advice: dict[str, list[str]] = {UNCONFIRMED: [], DIVIDED: [], DESCRIBED: []}
         for slot, few in self.thin_slots().items():
             having = [self.sites[site] for site in few]
-            likely = DIVIDED if all(site.alike or site.describes for site in having) else UNCONFIRMED
-            advice = DESCRIBED if all(site.describes for site in having) else likely
+            likely = DIVIDED if all(site.alike for site in having) else UNCONFIRMED
+            advice = DESCRIBED if any(site.describes for site in having) else likely
             by_advice[advice].append(f"slot {slot}: {listed([sites[site] for site in few])}")
         for advice, thin in by_advice.items():
             doubt = ", which could have made them up" if advice is UNCONFIRMED else ""
