@@ -3,7 +3,9 @@
 import ast
 import gc
 import os
+import warnings
 from collections import Counter
+from functools import partial
 from inspect import signature
 from pathlib import Path
 
@@ -25,7 +27,6 @@ gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    gc.collect()
     gc.freeze()
     gc.enable()
     gc.set_threshold(20_000, 20, 20)
@@ -130,6 +131,29 @@ def fresh(arguments):
     for twin in copies:
         twin.children = type(arguments)(twins[id(child)] for child in twin.children)
     return copies
+
+
+@pytest.fixture(scope="session", autouse=True)
+def remarks_of_one_merge():
+    """The first merge of a test finds its remarks; others only if somebody reads them, or waits for warnings."""
+    from decbayes.errors import MergeWarning
+    from decbayes.merging import _merge
+    from decbayes.merging.alignment import quick_remarks
+    from decbayes.remarks import Later
+
+    at_once, merged = _merge.remarks_in_time, set()
+
+    def in_time(alignment):
+        test = os.environ.get("PYTEST_CURRENT_TEST")
+        ignored = next(rule[0] for rule in warnings.filters if issubclass(MergeWarning, rule[2])) == "ignore"
+        if ignored and test in merged:
+            return Later(partial(quick_remarks, alignment)), ()
+        merged.add(test)
+        return at_once(alignment)
+
+    _merge.remarks_in_time = in_time
+    yield
+    _merge.remarks_in_time = at_once
 
 
 @pytest.fixture

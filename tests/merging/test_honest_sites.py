@@ -59,7 +59,7 @@ def tables(faulty, shuffled, seed):
     """Three classes of ten columns with four codes at ten sites; the first ones send noise."""
     rng = np.random.default_rng([15, seed])
     chances = rng.dirichlet(0.5 * np.ones(4), (3, 10)).cumsum(axis=2)
-    model, fits = db.CategoricalMixture(3, 10, categories=4), []
+    model, fits = db.CategoricalMixture(3, 10, categories=4, ascent=db.Ascent(restarts=2)), []
     for site in range(10):
         rows = (rng.random((200, 10, 1)) > chances[rng.integers(3, size=200)]).sum(axis=2).clip(0, 3)
         if site < faulty:

@@ -59,7 +59,7 @@ def test_three_of_ten_that_inflate_their_evidence_hardly_move_the_merge():
     for _ in range(40):
         sites = honest(rng, 7)
         liars = [sent(rng.normal(size=3) / 10.0 + [0.2, 0.0, 0.0], 5.0 * USUAL) for _ in range(3)]
-        away.append(moved(robust_merge([*liars, *sites]).posterior, db.merge(sites)))
+        away.append(moved(robust_merge([*liars, *sites]).posterior, db.merging.product(sites)))
     assert np.mean(away) < 0.7
     assert np.mean(np.array(away) > 1.0) < 0.15
 

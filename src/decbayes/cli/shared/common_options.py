@@ -89,9 +89,9 @@ def linger(page: "Page", console: Console, text: str) -> None:
             time.sleep(0.2)
 
 
-def model_help(hint: Any, *, negative: str | None = None) -> Parameter:
+def model_help(hint: Any) -> Parameter:
     """An option with the help text of the model's option."""
-    return Parameter(help=get_args(hint)[1], negative=negative)
+    return Parameter(help=get_args(hint)[1])
 
 
 PosteriorColumns = Annotated[

@@ -36,9 +36,9 @@ class AgentProcess:
         """Its logged events with this name."""
         return [line for line in self._lines() if line["event"] == event]
 
-    def endpoint(self, *, timeout: float = START_SECONDS) -> str:
+    def endpoint(self) -> str:
         """The endpoint at which it listens; waits until it does."""
-        deadline = time.monotonic() + timeout
+        deadline = time.monotonic() + START_SECONDS
         while time.monotonic() < deadline:
             listening = self.events("listening")
             if listening:
@@ -46,7 +46,7 @@ class AgentProcess:
             if self.process.poll() is not None:
                 raise TransportFailed(f"The agent '{self.name}' has ended: {self.log.read_text()[-500:].strip()}")
             time.sleep(0.02)
-        raise TransportFailed(f"The agent '{self.name}' does not listen after {timeout:.0f} s; see {self.log}.")
+        raise TransportFailed(f"The agent '{self.name}' does not listen after {START_SECONDS:.0f} s; see {self.log}.")
 
     @property
     def running(self) -> bool:

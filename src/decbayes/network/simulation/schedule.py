@@ -8,7 +8,6 @@ from typing import TypeVar
 import numpy as np
 from msgspec.structs import replace
 
-from decbayes.network.protocol.agent import Agent
 from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.keys import Identity
 from decbayes.network.protocol.group.motions import Admit, Amend, Ballot, Question, Remove, Rotate
@@ -25,7 +24,7 @@ from decbayes.network.simulation._actions import (
 )
 from decbayes.network.simulation.guarantees import Violation, check_belief, check_same_merge
 from decbayes.network.simulation.simulated_sites import SimulatedSite
-from decbayes.network.simulation.simulator import MakeAgent, Simulation, Weather
+from decbayes.network.simulation.simulator import Simulation, Weather
 from decbayes.network.simulation.studies import ONE_MEAN, Study
 from decbayes.network.simulation.topology import TOPOLOGIES, groups
 
@@ -54,14 +53,12 @@ class HistoryPlan:
 class History:
     """One simulated group and its history, step by step. Everything follows from the seed and the plan."""
 
-    def __init__(self, plan: HistoryPlan, seed: int, *, study: Study = ONE_MEAN, make_agent: MakeAgent = Agent) -> None:
+    def __init__(self, plan: HistoryPlan, seed: int, *, study: Study = ONE_MEAN) -> None:
         self.plan, self.study, self.rng = plan, study, np.random.default_rng(seed)
         keys = simulated_identities(plan.agents)
         # In groups that decide, the last site has no seat at first.
         founders = keys[:-1] if plan.decides and plan.faults and plan.agents > LEAST_FOUNDERS else keys
-        self.simulation = Simulation(
-            study.charter(founders), keys, rng=self.rng, weather=plan.weather, make_agent=make_agent
-        )
+        self.simulation = Simulation(study.charter(founders), keys, rng=self.rng, weather=plan.weather)
         self.last = "start"
         self.put: dict[bytes, Ballot] = {}
         """All motions ever proposed, with the most votes they had anywhere: a thief may have kept them."""
@@ -230,11 +227,9 @@ def plan_for(seed: int, *, agents: int = 8, steps: int = 200) -> HistoryPlan:
     )
 
 
-def run_history(
-    seed: int, *, agents: int = 8, steps: int = 200, study: Study = ONE_MEAN, make_agent: MakeAgent = Agent
-) -> History:
+def run_history(seed: int, *, agents: int = 8, steps: int = 200, study: Study = ONE_MEAN) -> History:
     """Run one whole history, checked at every step; a Violation names the seed to reproduce it."""
-    history = History(plan_for(seed, agents=agents, steps=steps), seed, study=study, make_agent=make_agent)
+    history = History(plan_for(seed, agents=agents, steps=steps), seed, study=study)
     try:
         history.run()
     except Violation as error:
