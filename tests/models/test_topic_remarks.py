@@ -40,6 +40,8 @@ def test_sites_that_share_no_words_are_two_groups(rng):
     with pytest.warns(db.errors.MergeWarning, match="share hardly any words: site 0, site 1; site 2, site 3"):
         db.merge([*sites, *others])
     assert not any("hardly any words" in one.what for one in db.merging.remarks(db.align(sites)))
+    (two,) = [one for one in db.merging.remarks(db.align([sites[0], others[0]])) if "hardly any" in one.what]
+    assert (two.what.startswith("2 sites share"), two.advice.startswith("Do not merge them")) == (True, True)
 
 
 def test_twice_the_slots_are_worth_it_only_if_slots_are_too_few(rng):
