@@ -296,6 +296,8 @@ def test_where_most_topics_are_of_few_documents_fewer_topics_are_advised_and_the
     (remark,) = model(12).fit(few, rng=rng).posterior.remarks
     assert "11 of 12 topics each have half" in remark.what
     assert ("fit fewer topics" in remark.advice, "of all words" in remark.rests_on) == (True, True)
+    (remark,) = model(2).fit(few, rng=rng).posterior.remarks
+    assert "Leave it out if it is odd" in remark.advice, "two topics are not too many for 16 documents"
 
 
 def test_a_merge_says_at_which_site_a_fifth_of_the_documents_are_copies(rng):

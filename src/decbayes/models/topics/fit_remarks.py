@@ -131,7 +131,8 @@ def few_documents(model: Any, posterior: Posterior, counts: Counts, device: "Dev
     share = float(lengths.max() / lengths.sum())
     enough = len(counts) >= TIMES * LEAST * len(learned)
     giant = share if (2 * words[np.argmax(words.sum(axis=1)), few] >= learned[few]).any() and share >= GIANT else 0.0
-    if giant and (enough or 2 * len(few) <= used):
+    scarce = len(counts) < LEAST * used and 2 * len(few) > used
+    if giant and not scarce:
         return (few_documents_remark(few.tolist(), giant),)
     if enough:
         return (few_documents_remark(few.tolist()),) if len(few) else ()
