@@ -9,6 +9,7 @@ from scipy.sparse import csr_array, vstack
 
 import decbayes as db
 from decbayes.models.topics.fit_remarks import few_documents_remark, scores, topics_of_few
+from decbayes.remarks import Remark
 from decbayes.views import view_of
 
 WORDS = 60
@@ -222,6 +223,9 @@ def test_a_topic_of_one_odd_document_is_named_by_the_site_and_in_the_merge(rng):
 @pytest.mark.parametrize("topics", [[3], [0, 12, 7]])
 def test_topics_that_a_remark_names_are_read_back(topics):
     assert topics_of_few((few_documents_remark(topics),)) == topics
+    named = "; ".join(f"{topic} (word2, 3d)" for topic in topics)
+    merged = f"Topics {named} come mostly from topics with half of their words from fewer than 5 documents, at a."
+    assert topics_of_few((Remark("few documents", merged, ""),)) == topics
 
 
 def test_half_of_the_words_are_in_fewer_than_five_documents_if_that_is_said(rng):

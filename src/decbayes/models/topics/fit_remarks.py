@@ -194,8 +194,9 @@ MORE_TOPICS = Remark("more topics", "There are more topics than documents.", "Fi
 
 
 def topics_of_few(remarks: Sequence[Remark]) -> list[int]:
-    """The topics that a site's remarks name."""
-    named = [re.match(r"Topics? ([\d, ]+)", remark.what) for remark in remarks if remark.kind == FEW_DOCUMENTS]
+    """The topics that a site's remarks name; those of a merge have their names in brackets, too."""
+    texts = [re.sub(r" \([^()]*\)", "", remark.what) for remark in remarks if remark.kind == FEW_DOCUMENTS]
+    named = [re.match(r"Topics? ([\d,; ]+)", text) for text in texts]
     return [int(number) for found in named if found for number in re.findall(r"\d+", found[1])]
 
 
