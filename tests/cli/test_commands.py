@@ -317,7 +317,7 @@ def test_a_fit_says_how_many_documents_have_no_known_word(run, texts):
     (texts / "c.jsonl").write_text(foreign, encoding="utf-8")
     errors = run("fit topics c.jsonl --like a.posterior -o c.posterior")[2]
     assert "180 of 200 occurrences of words (90%) are ignored" in errors
-    assert "Hardly any words are known: are these texts in another language" in errors
+    assert "Hardly any words are known: is the vocabulary short, are these texts in another language" in errors
 
 
 def test_settings_beside_like_are_refused(run, texts):

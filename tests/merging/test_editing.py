@@ -1,11 +1,14 @@
 """What is changed by hand: components of all sites are divided, joined and dropped, and nothing is lost."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import decbayes as db
 from decbayes.errors import StructureMismatch
 from decbayes.merging.base.lineage import ids_of
+from decbayes.remarks import Remark
 
 MODEL = db.GaussianMixture(1, 1, variance=1.0, prior_variance=100.0)
 
@@ -89,6 +92,16 @@ def test_joined_and_dropped_components_take_their_counts_along():
     two = db.merging.drop(merged, order[2]).posterior
     np.testing.assert_allclose(np.sort(two.contribution["weights"][:, 0]), [5.0, 7.0], atol=1e-3)
     assert two.structure.prior["components"].shape[0] == 2
+
+
+@pytest.mark.parametrize("edit", [db.merging.drop, db.merging.join])
+def test_remarks_on_sites_stay_and_those_that_number_components_go_with_their_numbers(edit):
+    about_site = Remark("copies", "b: At least 20 of 90 documents have the same words as others.", "Leave copies out.")
+    numbered = [Remark("x", what, "Look.") for what in ("Worth a look: topics 1 (a); 2 (b).", "Slot 1 holds two.")]
+    merged = replace(db.merge(sites((-9.0, 4), (0.0, 9), (9.0, 10)), components=3), remarks=(*numbered, about_site))
+    kept, by_hand = edit(merged, 1, *((2,) if edit is db.merging.join else ())).posterior.remarks
+    assert kept == about_site
+    assert "Changed by hand" in by_hand.what
 
 
 @pytest.mark.parametrize("components", [(), (0, 1, 2)])

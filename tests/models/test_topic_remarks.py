@@ -9,6 +9,7 @@ from scipy.sparse import csr_array, vstack
 
 import decbayes as db
 from decbayes.models.topics.fit_remarks import few_documents_remark, scores, topics_of_few
+from decbayes.remarks import Remark
 from decbayes.views import view_of
 
 WORDS = 60
@@ -40,6 +41,8 @@ def test_sites_that_share_no_words_are_two_groups(rng):
     with pytest.warns(db.errors.MergeWarning, match="share hardly any words: site 0, site 1; site 2, site 3"):
         db.merge([*sites, *others])
     assert not any("hardly any words" in one.what for one in db.merging.remarks(db.align(sites)))
+    (two,) = [one for one in db.merging.remarks(db.align([sites[0], others[0]])) if "hardly any" in one.what]
+    assert (two.what.startswith("2 sites share"), two.advice.startswith("Do not merge them")) == (True, True)
 
 
 def test_twice_the_slots_are_worth_it_only_if_slots_are_too_few(rng):
@@ -220,6 +223,9 @@ def test_a_topic_of_one_odd_document_is_named_by_the_site_and_in_the_merge(rng):
 @pytest.mark.parametrize("topics", [[3], [0, 12, 7]])
 def test_topics_that_a_remark_names_are_read_back(topics):
     assert topics_of_few((few_documents_remark(topics),)) == topics
+    named = "; ".join(f"{topic} (word2, 3d)" for topic in topics)
+    merged = f"Topics {named} come mostly from topics with half of their words from fewer than 5 documents, at a."
+    assert topics_of_few((Remark("few documents", merged, ""),)) == topics
 
 
 def test_half_of_the_words_are_in_fewer_than_five_documents_if_that_is_said(rng):
@@ -294,6 +300,8 @@ def test_where_most_topics_are_of_few_documents_fewer_topics_are_advised_and_the
     (remark,) = model(12).fit(few, rng=rng).posterior.remarks
     assert "11 of 12 topics each have half" in remark.what
     assert ("fit fewer topics" in remark.advice, "of all words" in remark.rests_on) == (True, True)
+    (remark,) = model(2).fit(few, rng=rng).posterior.remarks
+    assert "Leave it out if it is odd" in remark.advice, "two topics are not too many for 16 documents"
 
 
 def test_a_merge_says_at_which_site_a_fifth_of_the_documents_are_copies(rng):

@@ -192,7 +192,10 @@ def test_a_vote_on_a_full_disk_is_signed_and_answered_when_there_is_room(ordered
     assert orders.answer_to(store.path, number, timeout=0) is None
     assert owner.tick() == owner.tick() == [], "it is not signed again"
     assert "1 of" in orders.answer_to(store.path, number, timeout=0)
-    assert told == ["store_failed"], "said once"
+    assert told == ["store_failed", "ordered"], "said once"
+    orders.give(store.path, orders.Vote("nothing"))
+    owner.tick(), owner.tick()
+    assert told[2:] == ["ordered"], "also what is not done: whoever gave the order may be gone"
 
 
 def test_an_observation_on_a_full_disk_is_published_when_there_is_room(ordered, monkeypatch, tmp_path):

@@ -267,7 +267,8 @@ def about_components(model: Model, sizes: Array, rules: Rules, made: Made) -> It
         return
     least = least_persons(model, rules)
     few = shown.min() < least - 0.5
-    text = f"{shown.min():.0f} persons{WITH if made == 'on top' else ''} ({least:g} needed)"
+    remedy = "; fit fewer components" if few else ""
+    text = f"{shown.min():.0f} persons{WITH if made == 'on top' else ''} ({least:g} needed{remedy})"
     yield Statement(f"smallest {model.noun}", text, "stop" if few else "fine")
 
 

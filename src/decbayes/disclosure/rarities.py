@@ -107,7 +107,7 @@ def about_moves(model: Model, posterior: Posterior, data: Any, rules: Rules, per
 def rare_things(model: Model, data: Any, rules: Rules, persons: Persons) -> tuple[str, ...]:
     """Rare words and categories, for the owner of the data only."""
     lines = [
-        f"column '{name}': '{label}' of {having} persons"
+        f"column '{name}': '{label}' of {having} person{'s' if having > 1 else ''}"
         for name, label, having in cells(model, data, persons)
         if 0 < having < rules.least_cell and label != OTHER
     ]
@@ -115,5 +115,6 @@ def rare_things(model: Model, data: Any, rules: Rules, persons: Persons) -> tupl
     if having is not None:
         documents = having(data, persons)
         rare = np.flatnonzero((documents > 0) & (documents < rules.least_documents))[:MOST_WORDS]
-        lines += [f"word '{getattr(model, 'vocabulary')[place]}' in {documents[place]:.0f} documents" for place in rare]  # noqa: B009
+        words = [(getattr(model, "vocabulary")[place], round(float(documents[place]))) for place in rare]  # noqa: B009
+        lines += [f"word '{word}' in {number} document{'s' if number > 1 else ''}" for word, number in words]
     return tuple(lines)

@@ -1,5 +1,6 @@
 """Changing components of a merge by hand: name, drop, join, split. A remark on the result records it."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -22,6 +23,8 @@ from decbayes.posterior import Posterior
 from decbayes.remarks import Remark
 
 BY_HAND = "by hand"
+# What a remark calls components by their numbers, which change if some are dropped or joined.
+NUMBERED = re.compile(r"\b(?:topic|slot|component|cluster|class|feature)(?:e?s)? \d", re.IGNORECASE)
 # Slots are the same if they differ by less than this part of their numbers; counts of slots that are NEAR are divided
 # like them, if all counts of the merge are there.
 EQUAL, NEAR, ALL = 1e-6, 0.2, 1e-3
@@ -214,7 +217,8 @@ def moved(
     stay = np.flatnonzero(keep).tolist()
     ids = tuple(before.ids[slot] for slot in stay)
     names = tuple(before.names[slot] for slot in stay) if before.names else ()
-    edited = Posterior(structure, sums.contributions(), ids, None, contents.remarks, names, before.merged_from)
+    remarks = [remark for remark in before.remarks if NUMBERED.search(f"{remark.what} {remark.rests_on}") is None]
+    edited = Posterior(structure, sums.contributions(), ids, None, remarks, names, before.merged_from)
     return recorded(before, edited, events, places)
 
 

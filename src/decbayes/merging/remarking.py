@@ -289,10 +289,13 @@ def unlike_texts(subjects: Subjects, names: Sequence[str], decided: Decided) -> 
     if len(strangers) < max(len(groups), 2):
         yield from named_apart(groups, alone, names, f"{placed(groups, subjects.in_slots)} {LANGUAGES}")
     else:
+        single = len(strangers) == len(names)
         yield Remark(
             NOTHING_SHARED,
-            f"{len(strangers)} groups of sites share hardly any words: {texts_of(strangers, names)}.",
-            "Merge each group by itself: topics of other languages or other recipes have nothing in common.",
+            f"{len(strangers)} {'sites' if single else 'groups of sites'} share hardly any words: "
+            f"{texts_of(strangers, names)}.",
+            f"{'Do not merge them' if single else 'Merge each group by itself'}: topics of other languages or other "
+            "recipes have nothing in common.",
             sites=in_minority(strangers),
         )
 

@@ -163,7 +163,7 @@ def listener(address: PageAddress) -> socket.socket:
     try:
         return socket.create_server((address.host, address.port), family=family)
     except OSError as error:
-        reason = error.strerror or error
+        reason = str(error.strerror or error).partition(" (while")[0]  # Python adds the address
         raise TransportFailed(f"A page cannot be served at {address.host}:{address.port}: {reason}.") from None
 
 

@@ -131,7 +131,8 @@ def few_documents(model: Any, posterior: Posterior, counts: Counts, device: "Dev
     share = float(lengths.max() / lengths.sum())
     enough = len(counts) >= TIMES * LEAST * len(learned)
     giant = share if (2 * words[np.argmax(words.sum(axis=1)), few] >= learned[few]).any() and share >= GIANT else 0.0
-    if giant and (enough or 2 * len(few) <= used):
+    scarce = len(counts) < LEAST * used and 2 * len(few) > used
+    if giant and not scarce:
         return (few_documents_remark(few.tolist(), giant),)
     if enough:
         return (few_documents_remark(few.tolist()),) if len(few) else ()
@@ -193,8 +194,9 @@ MORE_TOPICS = Remark("more topics", "There are more topics than documents.", "Fi
 
 
 def topics_of_few(remarks: Sequence[Remark]) -> list[int]:
-    """The topics that a site's remarks name."""
-    named = [re.match(r"Topics? ([\d, ]+)", remark.what) for remark in remarks if remark.kind == FEW_DOCUMENTS]
+    """The topics that a site's remarks name; those of a merge have their names in brackets, too."""
+    texts = [re.sub(r" \([^()]*\)", "", remark.what) for remark in remarks if remark.kind == FEW_DOCUMENTS]
+    named = [re.match(r"Topics? ([\d,; ]+)", text) for text in texts]
     return [int(number) for found in named if found for number in re.findall(r"\d+", found[1])]
 
 

@@ -238,7 +238,7 @@ def report_reading(documents: Documents, cause: str, recipe: Recipe, report: Rep
         )
         if cause == UNKNOWN and documents.known < FEW_KNOWN * total:
             report(
-                "Hardly any words are known: are these texts in another language than the vocabulary, or were its "
+                "Hardly any words are known: is the vocabulary short, are these texts in another language, or were its "
                 "words made in another way?"
             )
     if recipe.tokenizer or recipe.tokens not in NAMED:

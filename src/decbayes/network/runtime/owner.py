@@ -131,7 +131,6 @@ class Owner:
             return []
         finally:
             done.set()
-        self._log("ordered", number=number, text=outcome.text)
         self._answer(number, outcome.text)
         return effects
 
@@ -157,6 +156,7 @@ class Owner:
             except StoreFailed as error:
                 self._complain(error)
                 return
+            self._log("ordered", number=number, text=text)
             del self._answers[number]
             self._begun.discard(number)
             self.trouble = ""

@@ -132,6 +132,7 @@ def member_table(members: dict[str, dict[str, Any]]) -> Table:
     begun = any(member.get("in_prior") for member in members.values())
     share = "share since epoch" if begun else "share"  # what is in the prior belongs to nobody's share
     table = Table("member", "state", "observations", "shards", share, "× median", "log BF", "flags", box=None)
+    table.columns[2].min_width = len("observations")  # in a window of 80 columns it would be cut
     for name, member in members.items():
         counts = [member[key] for key in ("in_prior", "observations") if member.get(key)]
         numbers = [
