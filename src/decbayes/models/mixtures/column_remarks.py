@@ -1,6 +1,7 @@
 """Columns that make a mixture find components that do not exist: one column twice, constant ones, coded gaps."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import compress
 
 import numpy as np
 
@@ -24,6 +25,17 @@ MOST_COLUMNS = 500
 SKEWED, LESS = 2.0, 0.5
 # Most rows, and most numbers in them, among which to look for equal ones.
 MOST_ROWS, MOST_CELLS = 20_000, 1_000_000
+
+
+def table_remarks(
+    blocks: PointBlocks, columns: Mapping[str, Column], *, correlated: bool = False
+) -> tuple[Remark, ...]:
+    """Remarks on the columns of a table of which some are real or counts."""
+    numbers = [column.factor in ("real", "counts") for column in columns.values()]
+    real = [column.factor == "real" for column in columns.values()]
+    points = blocks.sample(LOOKED_AT, np.random.default_rng(0))[:, real]
+    on_columns = column_remarks(blocks, columns, numbers, correlated=correlated)
+    return (*on_columns, *skewed_columns(points, [*compress(columns, real)]))
 
 
 def column_remarks(
