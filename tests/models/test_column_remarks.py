@@ -119,6 +119,7 @@ def test_columns_that_logarithms_make_less_skewed_are_named(kind, rng):
         "change": np.exp(rng.normal(size=rows)) - 1.0,
         "code": np.where(np.arange(rows) < 9, 999.0, rng.normal(50.0, 9.0, rows)),
     }
+    assert remarks_on(table, kind)["skewed columns"].is_warning, "merges repeat it"
     assert skewed(table, kind) == "Columns that would be much less skewed on a logarithmic scale: cost, protein."
     assert skewed({name: np.log1p(table[name]) for name in ("protein", "cost")}, kind) == ""
 
