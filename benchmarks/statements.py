@@ -52,6 +52,7 @@ from decbayes.calibration.worlds import in_common_terms, worlds_of
 from decbayes.merging.reading import Spread
 from decbayes.models.core.registry import model_for
 from decbayes.models.regressions.messages.doubts import of_values
+from decbayes.remarks import FAR_VALUES
 from decbayes.views import view_of
 
 DISPERSION = 1.5
@@ -755,7 +756,7 @@ def values(options):
     }
     frames = {**real_frames(), "skewed": None}
     for (change, changed), split, agreed in product(changes.items(), ("random", "sorted"), ("all", "first")):
-        setting, said, begun = f"{split}, units of {agreed}, {change}", [], time.time()
+        setting, said, coded, begun = f"{split}, units of {agreed}, {change}", [], [], time.time()
         for seed in range(options.skip, options.skip + options.sets if options.only in setting else 0):
             rng = np.random.default_rng([seed, 33])
             for table in (skewed(rng) if each is None else each for each in frames.values()):
@@ -767,8 +768,11 @@ def values(options):
                 last, place = shards[-1].copy(), rng.integers(table.shape[1])
                 last[:, place] = changed(last[:, place])
                 checked = [last] if change != "all honest" else shards[agreed == "first" :]
-                said += [float(any(True for _ in of_values(columns, each))) for each in checked]
+                for kinds in ({remark.kind for remark in of_values(columns, each)} for each in checked):
+                    said.append(float(FAR_VALUES in kinds))
+                    coded.append(float(bool(kinds - {FAR_VALUES})))
         if said:
+            yield {"statement": "values look like codes for missing ones", "setting": setting, **rate(coded)}
             yield {"statement": "values are far from the agreed ones", "setting": setting, **rate(said)} | timed(
                 begun, options
             )

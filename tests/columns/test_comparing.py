@@ -180,6 +180,7 @@ def test_counts_without_zero_of_few_values_may_be_categories(rng):
 def test_equally_spaced_values_and_tails_are_no_codes(rng):
     assert asked_about(np.repeat([5.0, 6.0, 7.0, 8.0, 9.0], 5)) == []
     assert asked_about(np.repeat([1.5, 3.0, 6.0, 9.0], 9)) == []
+    assert asked_about(np.repeat([0, 1, 2, 3, 4, 5, 8], [33, 20, 9, 8, 5, 3, 2])) == []
     tail = np.repeat(np.arange(-1.0, 30.0), [2, 3, *[9] * 29])
     assert asked_about(tail) == []
     assert asked_about(np.r_[tail, np.full(20, -1.0)]) == ["codes? for missing values"]

@@ -119,6 +119,7 @@ def test_columns_that_logarithms_make_less_skewed_are_named(kind, rng):
         "change": np.exp(rng.normal(size=rows)) - 1.0,
         "code": np.where(np.arange(rows) < 9, 999.0, rng.normal(50.0, 9.0, rows)),
     }
+    assert remarks_on(table, kind)["skewed columns"].is_warning, "merges repeat it"
     assert skewed(table, kind) == "Columns that would be much less skewed on a logarithmic scale: cost, protein."
     assert skewed({name: np.log1p(table[name]) for name in ("protein", "cost")}, kind) == ""
 
@@ -144,3 +145,14 @@ def test_a_table_that_was_exported_twice_is_remarked_on(missing, rng):
         assert "repeated rows" in remarks_on({name: twice[name] for name in ("age", "score")})
     rounded = {name: rng.normal(0, 1, 2000).round() for name in "ab"}
     assert "repeated rows" not in remarks_on(rounded), "few different values repeat by chance"
+
+
+def test_columns_of_sequences_are_remarked_on_as_those_of_rows(rng):
+    speed = np.exp(rng.normal(size=200))
+    table = {"speed": speed, "twice": 2.0 * speed, "heat": np.where(np.arange(200) < 6, -9.0, rng.normal(37, 1, 200))}
+    model = db.HiddenMarkov(1, columns=dict.fromkeys(table, "real"), ascent=QUICK)
+    points = np.column_stack(list(table.values()))
+    kinds = {remark.kind for remark in model.fit([points], rng=0).posterior.remarks}
+    assert {"missing-value codes", "repeated columns", "skewed columns"} <= kinds
+    calm = model.fit([rng.normal(size=(200, 3))], rng=0).posterior.remarks
+    assert {remark.kind for remark in calm} <= {"prior outweighs data"}

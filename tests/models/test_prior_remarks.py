@@ -138,8 +138,9 @@ def test_one_cluster_as_wide_as_the_prior_expects_is_not_remarked_on(rng):
     for size in (40, 400):
         points = rng.normal(size=(size, 3))
         for covariance in ("full", "diagonal", "spherical"):
-            fit = db.GaussianMixture(1, 3, covariance=covariance, ascent=QUICK).fit(points, rng=rng)
-            assert not fit.posterior.remarks
+            for components in (1, "wide"):
+                model = db.GaussianMixture(components, 3, covariance=covariance, ascent=QUICK)
+                assert "wide prior" not in {remark.kind for remark in model.fit(points, rng=rng).posterior.remarks}
 
 
 def test_with_many_columns_the_advice_lists_no_values(rng):

@@ -15,14 +15,14 @@ TRUE = {"1", "true", "yes", "ja", "oui", "sí", "si", "sì", "sim", "tak", "kyll
 FALSE = {"0", "false", "no", "nein", "nee", "nej", "nei", "non", "não", "nao", "nie", "ei"}
 # A real column with so few distinct values is more likely counts or categories.
 FEW_VALUES = 8
-# Codes for missing values, together with those for "refused" and the like, if the highest of them occurs.
-# They are further from other values than these among themselves: by this factor, or as far as all these spread.
+EMPTY = "If so, leave these cells empty."
+# Codes for missing values with those for "refused" and the like, if the highest of them occurs. They are further from
+# other values than these among themselves: by this factor, or as far as all these spread.
+HIGH_CODES = ({9, 8, 7}, {99, 98, 97, 88, 77}, {999, 998, 997, 888, 777}, {9999, 9998, 9997, 8888, 7777})
 HOLE = 3.0
 # In the tail of a distribution the last value is more frequent than the one before by at most so many rows, by chance,
 # and neither has this share of all rows.
 BY_CHANCE, COMMON = 2, 0.1
-EMPTY = "If so, leave these cells empty."
-HIGH_CODES = ({9, 8, 7}, {99, 98, 97, 88, 77}, {999, 998, 997, 888, 777}, {9999, 9998, 9997, 8888, 7777})
 
 
 def refuse(wrong: NDArray[np.bool_], what: str) -> None:
@@ -149,7 +149,7 @@ def high_codes(different: Array, times: Any) -> bool:
     """Whether the largest values are repeated codes such as 9, 99 or 98, far above all others."""
     if len(different) < 3:
         return False
-    code = np.isin(different, [*next((codes for codes in HIGH_CODES if different[-1] in codes), ())])
+    code = np.isin(different, [*next((codes for codes in HIGH_CODES if different[-1] == max(codes)), ())])
     count = int(np.argmin(code[::-1]))
     values = different[: len(different) - count]
     if not count or len(values) < 2 or times[-count:].max() < 2:

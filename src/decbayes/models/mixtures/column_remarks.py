@@ -1,6 +1,7 @@
 """Columns that make a mixture find components that do not exist: one column twice, constant ones, coded gaps."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import compress
 
 import numpy as np
 
@@ -23,7 +24,18 @@ MOST_COLUMNS = 500
 # their logarithms is less than this share of it. Rare clusters far from the others are skewed on both scales.
 SKEWED, LESS = 2.0, 0.5
 # Most rows, and most numbers in them, among which to look for equal ones.
-MOST_ROWS, MOST_CELLS = 20_000, 1_000_000
+MOST_ROWS, MOST_CELLS = 5_000, 500_000
+
+
+def table_remarks(
+    blocks: PointBlocks, columns: Mapping[str, Column], *, correlated: bool = False
+) -> tuple[Remark, ...]:
+    """Remarks on the columns of a table of which some are real or counts."""
+    numbers = [column.factor in ("real", "counts") for column in columns.values()]
+    real = [column.factor == "real" for column in columns.values()]
+    points = blocks.sample(LOOKED_AT, np.random.default_rng(0))[:, real]
+    on_columns = column_remarks(blocks, columns, numbers, correlated=correlated)
+    return (*on_columns, *skewed_columns(points, [*compress(columns, real)]))
 
 
 def column_remarks(
@@ -80,7 +92,7 @@ def skewed_columns(points: Array, names: Sequence[str]) -> tuple[Remark, ...]:
         "At all sites, take logarithms (log(1 + x) if there are zeros) and fit again: components are spent on long "
         "tails, and equal sites may seem to differ."
     )
-    return (Remark("skewed columns", what, advice, severity="note"),)
+    return (Remark("skewed columns", what, advice),)
 
 
 def is_skewed(values: Array) -> bool:

@@ -143,7 +143,7 @@ class GaussianMixture(Mixture):
         if self.variance is not None:
             return (FAR_FROM_PRIOR, *on_columns) if is_far_from_prior(posterior) else on_columns
         on_prior = prior_remarks.of_points(posterior, points, self._names, self._degrees, pooled=pooled)
-        if not on_prior:
+        if not on_prior and self.components != "wide":  # pieces are narrower than clusters
             on_prior = prior_remarks.of_scale(posterior, self._prior_at, len(blocks), self.prior_scale)
         return (*on_prior, *on_columns)
 

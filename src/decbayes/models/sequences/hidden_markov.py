@@ -21,6 +21,7 @@ from decbayes.models.likelihoods.discrete import draw_categories
 from decbayes.models.likelihoods.emissions import Emissions, Natural, Reference
 from decbayes.models.likelihoods.gaps import observed
 from decbayes.models.likelihoods.likelihood import nearest_centres, scaled
+from decbayes.models.likelihoods.point_pass import PointBlocks
 from decbayes.models.likelihoods.real import Covariance, RealColumns, real_likelihood
 from decbayes.models.likelihoods.starts import MOST_ROWS, Start, groups_of_rows, kinds_of_starts
 from decbayes.models.sequences.chains import (
@@ -169,8 +170,9 @@ class HiddenMarkov(Sequential):
         )
         if prior is not None:
             return fit
-        remarks = self.of_units(fit.posterior, steps.points, visits(fit.posterior) > 0.5)
-        return replace(fit, posterior=replace(fit.posterior, remarks=remarks))
+        units = self.of_units(fit.posterior, steps.points, visits(fit.posterior) > 0.5)
+        on_columns = self.of_columns(PointBlocks(emissions, steps.points), correlated=self.covariance == "full")
+        return replace(fit, posterior=replace(fit.posterior, remarks=(*units, *on_columns)))
 
     def assign(self, posterior: Posterior, data: Any) -> Array:
         """(steps, states): the probability of each state given the whole sequence; sequences are concatenated."""

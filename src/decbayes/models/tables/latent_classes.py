@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import compress
 from pathlib import Path
 from typing import Any, ClassVar, Self
 from zlib import crc32
@@ -11,7 +10,7 @@ import numpy as np
 from scipy.special import softmax
 
 from decbayes.base.arguments import check_whole
-from decbayes.columns import Gaussian, Poisson, decoded
+from decbayes.columns import Gaussian, decoded
 from decbayes.families import Array, dense
 from decbayes.models.core.ascent import Ascent
 from decbayes.models.core.model import Columns as Names
@@ -23,7 +22,7 @@ from decbayes.models.likelihoods.emissions import Emissions
 from decbayes.models.likelihoods.likelihood import scaled
 from decbayes.models.likelihoods.point_pass import PointBlocks
 from decbayes.models.mixtures.clusters import Clusters, columns_of, statistics_of
-from decbayes.models.mixtures.column_remarks import LOOKED_AT, column_remarks, repeated_rows, skewed_columns
+from decbayes.models.mixtures.column_remarks import LOOKED_AT, repeated_rows
 from decbayes.models.tables.profiles import Filled, class_summaries, fill, profile_rows, separation
 from decbayes.models.tables.tabular import Agreed, Kinds, Tabular
 from decbayes.posterior import Posterior
@@ -77,12 +76,10 @@ class LatentClasses(Tabular, Clusters):
         )
 
     def _doubts(self, posterior: Posterior, blocks: PointBlocks) -> tuple[Remark, ...]:
-        numbers = [isinstance(column, Gaussian | Poisson) for column in self.columns.values()]
         points, sizes = blocks.sample(LOOKED_AT, np.random.default_rng(0)), dense(posterior.contribution["weights"])
         units = self.of_units(posterior, points, sizes[:, 0] > 0.5)
-        real = [isinstance(column, Gaussian) for column in self.columns.values()]
-        skewed = skewed_columns(points[:, real], [*compress(self.columns, real)])
-        return (*units, *column_remarks(blocks, self.columns, numbers), *repeated_rows(blocks, real), *skewed)
+        real = [column.factor == "real" for column in self.columns.values()]
+        return (*units, *self.of_columns(blocks), *repeated_rows(blocks, real))
 
     def box(self) -> tuple[Array, Array] | None:
         """Three units to each side of the centre, if all columns are numbers in agreed units."""

@@ -24,7 +24,9 @@ from decbayes.models.core.model import Model, ignore, split_names
 from decbayes.models.core.persons import EACH, Persons
 from decbayes.models.core.points import as_points
 from decbayes.models.likelihoods.emissions import Emissions
+from decbayes.models.likelihoods.point_pass import PointBlocks
 from decbayes.models.likelihoods.real import DiagonalCovariance, RealColumns
+from decbayes.models.mixtures.column_remarks import table_remarks
 from decbayes.models.mixtures.prior_remarks import KIND, named, outweighed
 from decbayes.models.tables.factors import FACTORS, emissions
 from decbayes.posterior import Posterior
@@ -103,6 +105,10 @@ class Tabular(Model):
                     what = f"The agreed centre or scale of {columns} does not fit, and the prior outweighs the data."
                     return (Remark(KIND, what, "Agree on these columns again (decbayes columns), and fit again."),)
         return ()
+
+    def of_columns(self, blocks: PointBlocks, *, correlated: bool = False) -> tuple[Remark, ...]:
+        """Remarks on columns that mislead a fit; they may be `correlated` within a component."""
+        return table_remarks(blocks, self.columns, correlated=correlated)
 
     def count(self, data: Any) -> int:
         return len(self.points(data))
