@@ -1,6 +1,7 @@
 """Sites that are odd in other ways than those of `robust.py`, and a large archive beside small sites, in robust merges.
 
     python benchmarks/odd_sites.py [--kinds diagonal classes tables regression] [--first 0] [--seeds 4] [--large]
+                                   [--quick]
 
 Ten sites as in `robust.py`; one or three of them send
 
@@ -15,10 +16,11 @@ Ten sites as in `robust.py`; one or three of them send
 Printed: held-out nats lost by the robust and the plain merge against the merge of the other sites, mean ± standard
 error (worst); the odd sites that are flagged, those that are flagged or behind a slot of few sites ("told"), and other
 sites that are flagged. With --large: one honest site with 5,000 rows beside nine with 50 to 100, and the nats lost
-against the plain merge of all.
+against the plain merge of all. The last line is one JSON object.
 """
 
 import argparse
+import json
 from collections.abc import Iterator
 from itertools import product
 from typing import Any
@@ -118,12 +120,16 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--large", action="store_true")
-    options = parser.parse_args()
+    parser.add_argument("--quick", action="store_true", help="one seed of tables")
+    options, results = parser.parse_args(), dict[str, float]()
+    if options.quick:
+        options.kinds, options.seeds = ["tables"], 1
     seeds = range(options.first, options.first + options.seeds)
     for kind, unlike in product(options.kinds, (False, True)):
         name = f"{kind:11}{'unlike' if unlike else 'like':8}"
         if options.large:
             lost, large, others = np.array([archive(kind, unlike, seed) for seed in seeds]).T
+            results[name] = round(float(lost.mean()), 4)
             print(f"{name} {with_error(lost)}  flagged: {large.sum():.0f}, others {others.sum():.0f}", flush=True)
             continue
         found: dict[tuple[str, int], list[list[float]]] = {}
@@ -135,7 +141,9 @@ def main() -> None:
             counts = (
                 f"flagged {flagged.sum():.0f}, told {told.sum():.0f} of {faulty * len(rows)}, others {false.sum():.0f}"
             )
+            results[f"{name}{faulty} {odd}"] = round(float(robust.mean()), 4)
             print(f"{name}{faulty} {odd:10} {with_error(robust)}  plain {plain.mean():.3f}  {counts}", flush=True)
+    print(json.dumps(results))
 
 
 if __name__ == "__main__":
