@@ -135,7 +135,10 @@ def fresh(arguments):
 
 @pytest.fixture(scope="session", autouse=True)
 def remarks_of_one_merge():
-    """The first merge of a test finds its remarks; others only if somebody reads them, or waits for warnings."""
+    """In each test the first merge of each model finds its remarks; others only if somebody waits for them.
+
+    Parameters of a test count as one test.
+    """
     from decbayes.errors import MergeWarning
     from decbayes.merging import _merge
     from decbayes.merging.alignment import quick_remarks
@@ -144,11 +147,12 @@ def remarks_of_one_merge():
     at_once, merged = _merge.remarks_in_time, set()
 
     def in_time(alignment):
-        test = os.environ.get("PYTEST_CURRENT_TEST")
+        test = os.environ.get("PYTEST_CURRENT_TEST", "").split("[")[0].split(" ")[0]
+        merge = test, alignment.structure.model.get("name")
         ignored = next(rule[0] for rule in warnings.filters if issubclass(MergeWarning, rule[2])) == "ignore"
-        if ignored and test in merged:
+        if ignored and merge in merged:
             return Later(partial(quick_remarks, alignment)), ()
-        merged.add(test)
+        merged.add(merge)
         return at_once(alignment)
 
     _merge.remarks_in_time = in_time
