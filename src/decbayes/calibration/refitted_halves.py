@@ -50,7 +50,7 @@ def halves_of_fits(model: Model, posterior: Posterior, data: Any, persons: Perso
     if share < 1.0:
         rows = rows.some(share, rng)
         posterior = rows.fit(rng)
-    drawn = rows_from(fast, posterior, rng)
+    drawn = rows_from(fast, posterior, sum(map(len, rows.persons)), rng)
     values = [rows.apart(posterior, rng), drawn.apart(drawn.fit(rng), rng)]
     return tuple(values) if np.isfinite(values).all() else ()
 
@@ -73,23 +73,24 @@ class Halved:
 
     def apart(self, posterior: Posterior, rng: np.random.Generator) -> float:
         """The mean over halves of how far their fits are from that of all rows, as if both were sites of all rows."""
-        values: list[float] = []
+        spreads = [self.spread(posterior, rng)]
+        while len(spreads) < reading.number_of_halves(float(spreads[0].freedom.sum())):
+            spreads.append(self.spread(posterior, rng))
+        values = [float(one.statistic.sum() / one.freedom.sum()) for one in spreads if one.freedom.sum() > 0.0]
+        return AS_TWO_SITES * float(np.mean(reading.capped(np.array(values)))) if values else np.nan
+
+    def spread(self, posterior: Posterior, rng: np.random.Generator) -> reading.Spread:
+        """How far the fit of a random half is from this one."""
         coupled, slots = component_set(posterior)
-        for _ in range(reading.MOST_HALVES):
-            alignment = align([posterior, self.some(0.5, rng).fit(rng)], components=slots)
-            redivided = in_common_terms(small_enough(alignment, None)).redivided
-            spread = reading.spread_of_components(redivided or alignment, coupled)
-            if (freedom := float(spread.freedom.sum())) > 0.0:
-                values.append(AS_TWO_SITES * float(spread.statistic.sum()) / freedom)
-            if len(values) >= reading.number_of_halves(freedom):
-                break
-        return float(np.mean(reading.capped(np.array(values)))) if values else np.nan
+        alignment = align([posterior, self.some(0.5, rng).fit(rng)], components=slots)
+        redivided = in_common_terms(small_enough(alignment, None)).redivided
+        return reading.spread_of_components(redivided or alignment, coupled)
 
 
-def rows_from(model: Model, posterior: Posterior, rng: np.random.Generator) -> Halved:
-    """As many rows as a site has, from its fit."""
+def rows_from(model: Model, posterior: Posterior, size: int, rng: np.random.Generator) -> Halved:
+    """So many rows, or sequences as long as the site's are on average, from its fit."""
     setting = Setting(align([posterior], components=component_set(posterior)[1]))
-    size, options = number_and_length(setting, 0)
+    _, options = number_and_length(setting, 0)
     data = drawn_data(model, drawn_parameters(sharpened(posterior), rng), size, rng, options, posterior)
     return Halved(model, data, [np.array([row]) for row in range(model.count(data))])
 

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from decbayes.merging.reading._confidence import Reliability as Reliability
     from decbayes.merging.reading._confidence import confidence as confidence
     from decbayes.merging.reading._confidence import features as features
-    from decbayes.merging.reading._halves import MOST_HALVES as MOST_HALVES
     from decbayes.merging.reading._halves import capped as capped
     from decbayes.merging.reading._halves import number_of_halves as number_of_halves
     from decbayes.merging.reading._halves import widened as widened
@@ -56,7 +55,7 @@ else:
         __name__,
         {
             "._confidence": "DOUBTFUL Confidence Curve Reliability confidence features",
-            "._halves": "MOST_HALVES capped number_of_halves widened widened_each",
+            "._halves": "capped number_of_halves widened widened_each",
             "._heterogeneity": "KNOWN NOTABLE RANK RARELY Chance Chances Coefficients Heterogeneity Spread "
             "of_coefficients of_components ranks rows_of spread_of_components",
             "._influence": "AGAINST DISAGREES Influence dissent influence",
