@@ -10,8 +10,9 @@ import pytest
 import decbayes as db
 from decbayes import files
 from decbayes.calibration import refitted_halves
+from decbayes.calibration.refitted_halves import Halved
 from decbayes.errors import DecbayesError, InvalidPosterior
-from decbayes.merging.reading import Chance, widened
+from decbayes.merging.reading import Chance, Spread, _halves, widened
 from decbayes.posterior import unchecked
 from decbayes.views import view_of
 
@@ -159,6 +160,27 @@ def test_of_many_rows_a_sample_is_fitted(monkeypatch, rng):
     said = db.checking.with_halves(CLUSTERS, CLUSTERS.fit(points, rng=rng).posterior, points)
     # The sample and 8 halves of 8 degrees of freedom each; the same of rows drawn from its fit.
     assert (len(said.halves), sizes) == (2, [100, *8 * [50], 100, *8 * [50]])
+
+
+def test_of_long_sequences_those_of_twenty_persons_are_compared(monkeypatch, rng):
+    model = db.HiddenMarkov(2, columns={"x": "real"}, ascent=db.Ascent(restarts=1))
+    sequences, sizes, taken = [rng.normal(size=(10, 1)) for _ in range(30)], [], db.HiddenMarkov.taken
+    monkeypatch.setattr(_halves, "MOST_HALVES", 3)
+    monkeypatch.setattr(refitted_halves, "MOST_ROWS", 100)
+    monkeypatch.setattr(
+        db.HiddenMarkov, "taken", lambda self, data, rows: sizes.append(len(rows)) or taken(self, data, rows)
+    )
+    assert len(db.checking.with_halves(model, model.fit(sequences, rng=rng).posterior, sequences).halves) == 2
+    assert sizes == [20, 10, 10, 10] * 2
+
+
+def test_a_half_that_ends_elsewhere_counts_for_four_times_the_median(monkeypatch):
+    apart = iter([1.0, 1.0, 50.0])
+    monkeypatch.setattr(Halved, "spread", lambda *_: Spread(np.array([60.0 * next(apart)]), np.array([60.0])))
+    # A fit of a half and that of all rows, with draws of five times as many, are 1.6/3 as far apart as two sites, 1.2.
+    np.testing.assert_allclose(
+        Halved(CLUSTERS, None, []).apart(POINTS_ALIKE, None), 1.2 / (1.6 / 3.0) * (1 + 1 + 4) / 3
+    )
 
 
 def test_halves_are_no_part_of_the_value_and_travel_in_files(tmp_path, rng):
