@@ -5,6 +5,13 @@ from typing import TYPE_CHECKING
 from decbayes.base.lazily import exported
 
 if TYPE_CHECKING:
+    from decbayes.merging.reading._coefficients import KNOWN as KNOWN
+    from decbayes.merging.reading._coefficients import NOTABLE as NOTABLE
+    from decbayes.merging.reading._coefficients import RANK as RANK
+    from decbayes.merging.reading._coefficients import Chances as Chances
+    from decbayes.merging.reading._coefficients import Coefficients as Coefficients
+    from decbayes.merging.reading._coefficients import of_coefficients as of_coefficients
+    from decbayes.merging.reading._coefficients import ranks as ranks
     from decbayes.merging.reading._confidence import DOUBTFUL as DOUBTFUL
     from decbayes.merging.reading._confidence import Confidence as Confidence
     from decbayes.merging.reading._confidence import Curve as Curve
@@ -15,18 +22,11 @@ if TYPE_CHECKING:
     from decbayes.merging.reading._halves import number_of_halves as number_of_halves
     from decbayes.merging.reading._halves import widened as widened
     from decbayes.merging.reading._halves import widened_each as widened_each
-    from decbayes.merging.reading._heterogeneity import KNOWN as KNOWN
-    from decbayes.merging.reading._heterogeneity import NOTABLE as NOTABLE
-    from decbayes.merging.reading._heterogeneity import RANK as RANK
     from decbayes.merging.reading._heterogeneity import RARELY as RARELY
     from decbayes.merging.reading._heterogeneity import Chance as Chance
-    from decbayes.merging.reading._heterogeneity import Chances as Chances
-    from decbayes.merging.reading._heterogeneity import Coefficients as Coefficients
     from decbayes.merging.reading._heterogeneity import Heterogeneity as Heterogeneity
     from decbayes.merging.reading._heterogeneity import Spread as Spread
-    from decbayes.merging.reading._heterogeneity import of_coefficients as of_coefficients
     from decbayes.merging.reading._heterogeneity import of_components as of_components
-    from decbayes.merging.reading._heterogeneity import ranks as ranks
     from decbayes.merging.reading._heterogeneity import rows_of as rows_of
     from decbayes.merging.reading._heterogeneity import spread_of_components as spread_of_components
     from decbayes.merging.reading._influence import AGAINST as AGAINST
@@ -54,10 +54,10 @@ else:
     __getattr__, __all__ = exported(
         __name__,
         {
+            "._coefficients": "KNOWN NOTABLE RANK Chances Coefficients of_coefficients ranks",
             "._confidence": "DOUBTFUL Confidence Curve Reliability confidence features",
             "._halves": "capped number_of_halves widened widened_each",
-            "._heterogeneity": "KNOWN NOTABLE RANK RARELY Chance Chances Coefficients Heterogeneity Spread "
-            "of_coefficients of_components ranks rows_of spread_of_components",
+            "._heterogeneity": "RARELY Chance Heterogeneity Spread of_components rows_of spread_of_components",
             "._influence": "AGAINST DISAGREES Influence dissent influence",
             "._margins": "CLOSE losses margins",
             "._parties": "Parties Party parties",
