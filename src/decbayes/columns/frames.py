@@ -10,9 +10,10 @@ import numpy as np
 
 from decbayes.base.arguments import check_all_named, columns_listed, some
 from decbayes.columns._rare import OTHER
+from decbayes.columns.categories import Categorical, YesNo
 from decbayes.columns.cells import FALSE, TRUE, Array, Raw, is_missing, seen, text_of
 from decbayes.columns.column import Column, Having
-from decbayes.columns.kinds import Categorical, Gaussian, Missing, Poisson, YesNo, kind_named
+from decbayes.columns.kinds import Gaussian, Missing, Poisson, kind_named
 from decbayes.errors import InvalidData, InvalidStructure, warn
 
 Columns = Mapping[str, Column]
