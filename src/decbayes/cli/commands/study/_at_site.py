@@ -22,6 +22,7 @@ from decbayes.cli.commands.study._where import (
     remember,
 )
 from decbayes.cli.shared.common_options import Refit, Seed
+from decbayes.cli.shared.fit_data import without_person
 from decbayes.cli.shared.running import WrongArgument, with_example
 from decbayes.cli.shared.sharing import LEDGER, manifest_of, persons_of, rules_given
 from decbayes.cli.shared.standard_streams import json_option, print_json, table_file
@@ -244,8 +245,6 @@ def check_approver(study: Study, site: str, approver: str) -> None:
 
 def site_model(study: Study, files: Sequence[Path]) -> tuple[Model, Any, Persons]:
     """The model as made from this site's data alone, the data, and the persons they are about."""
-    from decbayes.cli.commands.everyday.fit import without_person
-
     kind, settings = kind_of(study.protocol), dict(study.protocol.settings)
     data = fit_input(kind, files)
     if kind.many_files:
