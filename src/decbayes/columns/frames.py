@@ -170,13 +170,7 @@ def check_some_agreed(column: Column, values: Raw, coded: Array) -> None:
 
 
 def pooled(
-    points: Array,
-    columns: Columns,
-    persons: Having,
-    least: Sequence[float],
-    *,
-    agreed: bool,
-    predictors: bool = False,
+    points: Array, columns: Columns, persons: Having, least: Sequence[float], *, agreed: bool, predictors: bool = False
 ) -> tuple[dict[str, Column], Array, list[str]]:
     """Columns and their values without those of fewer than the `least` persons; and what was changed.
 

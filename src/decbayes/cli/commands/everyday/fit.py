@@ -27,12 +27,7 @@ from decbayes.cli.shared.common_options import (
     check_hold_back,
 )
 from decbayes.cli.shared.fit_data import read_data
-from decbayes.cli.shared.model_options import (
-    KEYWORD,
-    about,
-    add_model_commands,
-    model_options,
-)
+from decbayes.cli.shared.model_options import KEYWORD, about, add_model_commands, model_options
 from decbayes.cli.shared.outputs import check_output, output_option
 from decbayes.cli.shared.running import WrongArgument, example
 from decbayes.cli.shared.sharing import (
