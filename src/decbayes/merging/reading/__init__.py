@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from decbayes.merging.reading._halves import number_of_halves as number_of_halves
     from decbayes.merging.reading._halves import widened as widened
     from decbayes.merging.reading._halves import widened_each as widened_each
-    from decbayes.merging.reading._heterogeneity import RARELY as RARELY
     from decbayes.merging.reading._heterogeneity import Chance as Chance
     from decbayes.merging.reading._heterogeneity import Heterogeneity as Heterogeneity
     from decbayes.merging.reading._heterogeneity import Spread as Spread
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from decbayes.merging.reading._parties import Parties as Parties
     from decbayes.merging.reading._parties import Party as Party
     from decbayes.merging.reading._parties import parties as parties
-    from decbayes.merging.reading._proofs import Bounded as Bounded
     from decbayes.merging.reading._proofs import grouping_bound as grouping_bound
     from decbayes.merging.reading._proofs import proven as proven
     from decbayes.merging.reading._proofs import upper_bound as upper_bound
@@ -57,11 +55,11 @@ else:
             "._coefficients": "KNOWN NOTABLE RANK Chances Coefficients of_coefficients ranks",
             "._confidence": "DOUBTFUL Confidence Curve Reliability confidence features",
             "._halves": "capped number_of_halves widened widened_each",
-            "._heterogeneity": "RARELY Chance Heterogeneity Spread of_components rows_of spread_of_components",
+            "._heterogeneity": "Chance Heterogeneity Spread of_components rows_of spread_of_components",
             "._influence": "AGAINST DISAGREES Influence dissent influence",
             "._margins": "CLOSE losses margins",
             "._parties": "Parties Party parties",
-            "._proofs": "Bounded grouping_bound proven upper_bound",
+            "._proofs": "grouping_bound proven upper_bound",
             "._support": "alone fillings observations seen support thin",
         },
     )

@@ -12,7 +12,6 @@ import numpy as np
 from cyclopts import App, Parameter
 from cyclopts.types import NonNegativeInt, PositiveInt
 
-from decbayes import streams
 from decbayes.base.arguments import given
 from decbayes.cli.shared.common_options import (
     NO_PROMISE,
@@ -290,6 +289,8 @@ def fit_after_forgetting(
     model: Model, observations: Any, before: Sent, forgetting: Forgetting, seed: int
 ) -> FitResult | None:
     """Fit new data on top of what remains of earlier data; None if there are no new data."""
+    from decbayes import streams
+
     if not np.sum(model.units(observations)):
         return None
     rng = np.random.default_rng(seed)

@@ -75,7 +75,7 @@ def check(
     The exit status is 3 if the data cannot be fitted.
     """
     study, site = where.locate()
-    files, in_force = data_of(study, site, data), rules_for(study, site, rules)
+    files, in_force = data_of(study, site, data), rules_for(study, rules)
     with rules_of_protocol():
         model, observations, persons = site_model(study, files)
     remember(study, site, files)
@@ -119,7 +119,7 @@ def fit(data: Data = None, /, *, where: AtSite = ANY_SITE, rules: Stricter = Non
         )
         print_turn(study, site)
         return
-    files, in_force = data_of(study, site, data), rules_for(study, site, rules)
+    files, in_force = data_of(study, site, data), rules_for(study, rules)
     kind, settings = kind_of(study.protocol), fit_settings(study)
     draft = study.draft_of(site, 0)
     with rules_of_protocol():
@@ -344,7 +344,7 @@ def rules_of_protocol() -> Iterator[None]:
         raise NotDisclosed(text.replace(MADE_UP, "").strip()) from None
 
 
-def rules_for(study: Study, site: str, stricter: str | None) -> Rules | None:
+def rules_for(study: Study, stricter: str | None) -> Rules | None:
     """The rules of the protocol, tightened by the stricter ones of this site."""
     agreed, site_rules = study.protocol.rules, rules_given(stricter)
     if agreed is None:
