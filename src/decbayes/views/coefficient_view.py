@@ -15,7 +15,7 @@ from decbayes.merging.reading import NOTABLE, Heterogeneity
 from decbayes.models.regressions.varying.climb import FACTOR
 from decbayes.models.regressions.varying.variation import BETWEEN, WITHIN
 from decbayes.posterior import EXACT, Posterior
-from decbayes.remarks import NAMED_FIRST, NOT_COMPARED, ONE_BROADCAST, UNITS, Remark, incomparable, listed
+from decbayes.remarks import NAMED_FIRST, NOT_COMPARED, ONE_BROADCAST, UNITS, Remark, incomparable, listed, site_names
 from decbayes.structure import CoupledSet
 from decbayes.views.values import Curve, Difference, Estimate, Row, value_text
 from decbayes.views.view import LEVEL, TOP, View
@@ -120,7 +120,7 @@ class CoefficientView(View):
         """Columns that may be in another unit; how far one broadcast may be from one fit of all rows; coefficients that
         differ by more than chance, and how to let them; categories that one site alone shows.
         """
-        sites = names or [f"site {site}" for site in range(len(alignment.posteriors))]
+        sites = names or site_names(len(alignment.posteriors))
         units = self.other_units(alignment)
         for site, column, times in units:
             yield Remark(

@@ -14,7 +14,16 @@ from decbayes.merging.robust._disagreement import HARDLY
 from decbayes.merging.robust._slots import tolerated_faults
 from decbayes.merging.robust.votes import AVERAGE, KNOWN
 from decbayes.posterior import Posterior
-from decbayes.remarks import COUNTS_LESS, FIT_AGAIN, Remark, listed, sites_first, warnings_in, without_advice_to_refine
+from decbayes.remarks import (
+    COUNTS_LESS,
+    FIT_AGAIN,
+    Remark,
+    listed,
+    site_names,
+    sites_first,
+    warnings_in,
+    without_advice_to_refine,
+)
 
 # A site is flagged if no other site confirms more than this share of its evidence.
 ALONE = 0.5
@@ -183,16 +192,13 @@ class RobustMerge:
 
     def remarks(self, names: Sequence[str] | None = None) -> tuple[Remark, ...]:
         """What to know about the merge: a remark for each site that counts for less, then those of any merge."""
-        sites = tuple(names) if names is not None else self._numbered()
+        sites = tuple(names) if names is not None else site_names(len(self.sites))
         return self._with(sites, quick_remarks(self.alignment, [sites[site] for site in self.merged]))
 
     def warnings(self) -> tuple[Remark, ...]:
         """The warnings among the remarks; for topics this is faster than all remarks."""
-        sites = self._numbered()
+        sites = site_names(len(self.sites))
         return warnings_in(self._with(sites, remarks_in_time(self.alignment, [sites[site] for site in self.merged])[1]))
-
-    def _numbered(self) -> tuple[str, ...]:
-        return tuple(f"site {site}" for site in range(len(self.sites)))
 
     def _with(self, sites: Sequence[str], usual: Iterable[Remark]) -> tuple[Remark, ...]:
         """Remarks of a robust merge, then the usual ones that are true of the sites as they are.
