@@ -269,6 +269,11 @@ def by_number(name: str) -> list[str | int]:
     return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
 
 
+def site_names(count: int) -> tuple[str, ...]:
+    """Names of sites that have none."""
+    return tuple(f"site {site}" for site in range(count))
+
+
 def listed(items: Sequence[str], between: str = ", ") -> str:
     """The first few items by name, and the number of others."""
     shown = between.join(sorted(items, key=by_number)[:MOST_NAMED])

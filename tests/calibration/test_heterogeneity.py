@@ -487,7 +487,7 @@ def test_topics_with_a_learned_prior_are_compared():
 
 
 def test_directions_with_hardly_any_information_do_not_count():
-    from decbayes.merging.reading._heterogeneity import ranks
+    from decbayes.merging.reading._coefficients import ranks
 
     precisions = np.array([np.diag([1.0, 1e-8]), np.diag([1.0, 1e-10]), np.zeros((2, 2)), 1e6 * np.eye(2)])
     np.testing.assert_array_equal(ranks(precisions), [2, 1, 0, 2])

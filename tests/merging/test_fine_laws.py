@@ -22,15 +22,8 @@ from decbayes.merging.base.products import check_assignments, scaled
 from decbayes.merging.grouping.inherited_ids import home_slots
 from decbayes.merging.grouping.shared import near_duplicates, predictive_gains
 from decbayes.merging.placing import placed
-from decbayes.merging.reading._heterogeneity import (
-    Chance,
-    Chances,
-    Coefficients,
-    Comparison,
-    of_either,
-    ranks,
-    to_let_differ,
-)
+from decbayes.merging.reading._coefficients import Chances, Coefficients, of_either, ranks, to_let_differ
+from decbayes.merging.reading._heterogeneity import Chance, Comparison
 from decbayes.remarks import Remark
 
 MIXTURE = db.GaussianMixture(2, 1, variance=1.0, prior_variance=100.0)

@@ -14,7 +14,7 @@ from decbayes.merging.reading._confidence import kept_together
 from decbayes.merging.reading._parties import LITTLE, SlotValues
 from decbayes.merging.remarking import separate, small_sites
 from decbayes.merging.robust import _likeness
-from decbayes.merging.robust._ballot import main_party
+from decbayes.merging.robust._confirmation import main_party
 from decbayes.merging.robust._large_sites import uncapped
 
 

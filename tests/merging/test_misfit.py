@@ -6,7 +6,7 @@ import pytest
 import decbayes as db
 from decbayes.merging import robust_merge
 from decbayes.merging.robust._disagreement import GAP, usual_among
-from decbayes.merging.robust.robust import RobustMerge
+from decbayes.merging.robust._result import RobustMerge
 
 CENTRES = np.array([[0.0, 0.0], [8.0, 0.0], [0.0, 8.0]])
 MODEL = db.GaussianMixture(3, 2)

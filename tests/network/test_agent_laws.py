@@ -16,7 +16,8 @@ from decbayes.errors import InvalidData, NotDisclosed
 from decbayes.models.core.evaluation import hold_back
 from decbayes.models.core.persons import EACH, Persons
 from decbayes.network import Agent, Amend, Persist, Remove, Report, Rules, Send, sign_record
-from decbayes.network.protocol.agent import decision_report, persist_first
+from decbayes.network.protocol.agent import persist_first
+from decbayes.network.protocol.events import decided
 from decbayes.network.protocol.site.evidence import (
     Evidence,
     correct,
@@ -205,7 +206,7 @@ def test_reports_of_decisions_name_who_is_new():
         (settled, one, "settled", ["agent 1", "agent 2"]),
         (settled, None, "settled", ["agent 1", "agent 2"]), (settled, replace(one, settled=True), "voted", ["agent 2"]),
     ):  # fmt: skip
-        report = decision_report(ballot, before)
+        report = decided(ballot, before)
         assert (report.event, report.fields["votes"]) == (event, votes)
         assert (report.fields["motion"], report.fields["text"]) == (motion.name, "remove agent 0")
 

@@ -9,7 +9,7 @@ from zoo import ZOO
 
 import decbayes as db
 from decbayes.merging.base.canonical import canonical_order
-from decbayes.merging.robust import _allowances, _ballot, _copies, _large_sites, _slots
+from decbayes.merging.robust import _allowances, _ballot, _confirmation, _copies, _large_sites, _slots
 from decbayes.models.core.transforms import joined
 
 
@@ -90,9 +90,9 @@ def settled_parts(reached):
         "judged": (reached.labels, *reached.verdict), "votes": reached.votes,
         "uncapped": _large_sites.uncapped(reached),
         "coverage": reached.coverage, "chance": reached.chance([0, 1, 2]), "others": reached.others(),
-        "moved": reached.group.moved(mine, reached.others()), "party": _ballot.main_party(reached),
-        "disagreeing": _ballot.disagreeing(reached), "lonely": _ballot.lonely(reached),
-        "fitting": _ballot.mostly_confirmed(reached), "confirmed": _ballot.confirmed(reached),
+        "moved": reached.group.moved(mine, reached.others()), "party": _confirmation.main_party(reached),
+        "disagreeing": _ballot.disagreeing(reached), "lonely": _confirmation.lonely(reached),
+        "fitting": _confirmation.mostly_confirmed(reached), "confirmed": _confirmation.confirmed(reached),
     }  # fmt: skip
 
 

@@ -9,15 +9,7 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from decbayes.base.arguments import check_kind, check_whole
-from decbayes.calibration.worlds import (
-    QUICK,
-    Setting,
-    Worlds,
-    in_common_terms,
-    redivide,
-    sharpened,
-    worlds_of,
-)
+from decbayes.calibration.worlds import QUICK, Setting, Worlds, in_common_terms, redivide, sharpened, worlds_of
 from decbayes.contents import has_data
 from decbayes.errors import NotCalibrated, StructureMismatch
 from decbayes.families import Array, dense
@@ -53,10 +45,7 @@ QUICK_CELLS = 300_000
 
 
 def heterogeneity(
-    alignment: Alignment,
-    *,
-    solver: Solver | None = None,
-    worlds: int | None = None,
+    alignment: Alignment, *, solver: Solver | None = None, worlds: int | None = None
 ) -> Mapping[CoupledSet, Heterogeneity]:
     """Whether the sites' versions of each slot differ by more than chance, and by how much.
 

@@ -10,9 +10,10 @@ import numpy as np
 
 from decbayes.base.arguments import check_all_named, columns_listed, some
 from decbayes.columns._rare import OTHER
+from decbayes.columns.categories import Categorical, YesNo
 from decbayes.columns.cells import FALSE, TRUE, Array, Raw, is_missing, seen, text_of
 from decbayes.columns.column import Column, Having
-from decbayes.columns.kinds import Categorical, Gaussian, Missing, Poisson, YesNo, kind_named
+from decbayes.columns.kinds import Gaussian, Missing, Poisson, kind_named
 from decbayes.errors import InvalidData, InvalidStructure, warn
 
 Columns = Mapping[str, Column]
@@ -169,13 +170,7 @@ def check_some_agreed(column: Column, values: Raw, coded: Array) -> None:
 
 
 def pooled(
-    points: Array,
-    columns: Columns,
-    persons: Having,
-    least: Sequence[float],
-    *,
-    agreed: bool,
-    predictors: bool = False,
+    points: Array, columns: Columns, persons: Having, least: Sequence[float], *, agreed: bool, predictors: bool = False
 ) -> tuple[dict[str, Column], Array, list[str]]:
     """Columns and their values without those of fewer than the `least` persons; and what was changed.
 

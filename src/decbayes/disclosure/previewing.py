@@ -122,7 +122,7 @@ def preview(
     """
     model = model_for(posterior.structure)
     rules = rules or (manifest.rules if manifest is not None and manifest.rules is not None else Rules())
-    statements = [*about_file(model, posterior, manifest)]
+    statements = [*about_file(posterior, manifest)]
     if data is None:
         statements.append(Statement("your data", NOT_CHECKED, "look"))
         statements += about_merge(model, posterior, others)
@@ -192,7 +192,7 @@ def title_of(model: Model, manifest: Manifest | None) -> str:
     return f"{kind[:1].upper()}{kind[1:]}{site}{rows}"
 
 
-def about_file(model: Model, posterior: Posterior, manifest: Manifest | None) -> Iterator[Statement]:
+def about_file(posterior: Posterior, manifest: Manifest | None) -> Iterator[Statement]:
     numbers = sum(prior.size for prior in posterior.structure.prior.values()) + len(posterior.halves)
     yield Statement("the file holds", f"{numbers:,} numbers: sums over records, no record itself")
     if manifest is None:

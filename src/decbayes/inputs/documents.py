@@ -17,15 +17,7 @@ from decbayes.inputs.chunks import in_batches
 from decbayes.inputs.filed import FileArray, FileMatrix
 from decbayes.inputs.large import ROWS, is_large, read_any_table
 from decbayes.inputs.recipes import UNSPACED_REMEDY, USUAL, Recipe, detected, ends, unspaced
-from decbayes.inputs.tables import (
-    Observations,
-    check_unpacked,
-    csv_rows,
-    ending,
-    is_compressed,
-    is_number,
-    reading,
-)
+from decbayes.inputs.tables import Observations, check_unpacked, csv_rows, ending, is_compressed, is_number, reading
 from decbayes.inputs.texts import FORMATS, LeftOut, Texts, text_columns, without_standard_input
 
 # A cell with this many words is a text.

@@ -24,14 +24,7 @@ from scipy.sparse import csr_array, issparse
 from decbayes.base.arguments import check_all_named, columns_listed
 from decbayes.base.extras import require
 from decbayes.errors import InvalidData
-from decbayes.inputs._bounds import (
-    OPENERS,
-    check_archive,
-    check_array,
-    check_market,
-    check_parquet,
-    check_unpacking,
-)
+from decbayes.inputs._bounds import OPENERS, check_archive, check_array, check_market, check_parquet, check_unpacking
 
 # What readers raise if a file is damaged, or is not what its name says.
 DAMAGE = (

@@ -25,9 +25,9 @@ from decbayes.merging.base.products import (
 )
 from decbayes.merging.base.subjects import Subjects
 from decbayes.merging.grouping.shared import Shared, shared_components
-from decbayes.merging.remarking import are_budgets, remarks_on, site_names, warnings_of_topics, weight_factors
+from decbayes.merging.remarking import are_budgets, remarks_on, warnings_of_topics, weight_factors
 from decbayes.posterior import EXACT, Posterior
-from decbayes.remarks import Later, Remark, lines, ordered, sites_first, warnings_in, with_measured_distance
+from decbayes.remarks import Later, Remark, lines, ordered, site_names, sites_first, warnings_in, with_measured_distance
 from decbayes.structure import CoupledSet, Permutation, Structure, is_permutation
 
 Assignments = tuple[SiteSlots, ...]

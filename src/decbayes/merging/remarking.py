@@ -26,6 +26,7 @@ from decbayes.remarks import (
     Remark,
     listed,
     ordered,
+    site_names,
     warnings_in,
     with_shares,
 )
@@ -116,10 +117,6 @@ def are_budgets(structure: Structure) -> bool:
     """Whether components are counts, of which more always fit better, as topics: remarks on slots are no warnings."""
     sets = structure.symmetry
     return len(sets) == 1 and all(structure.families[name].countable for name in sets[0].factors)
-
-
-def site_names(count: int) -> tuple[str, ...]:
-    return tuple(f"site {site}" for site in range(count))
 
 
 def few_slots(structure: Structure, coupled: CoupledSet, shared: Shared, decided: Decided) -> Iterator[Remark]:

@@ -140,10 +140,7 @@ def forest(
     heaviest = max((value.deviation**-2 for value in known.values()), default=1.0)
     lines = [
         Line(
-            short[name],
-            value.times(per),
-            "",
-            SMALLEST + (LARGEST - SMALLEST) * (value.deviation**-2 / heaviest) ** 0.5,
+            short[name], value.times(per), "", SMALLEST + (LARGEST - SMALLEST) * (value.deviation**-2 / heaviest) ** 0.5
         )
         for name, value in known.items()
     ]

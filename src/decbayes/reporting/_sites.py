@@ -1,6 +1,5 @@
 """The participants: rows used and left out, the sites' columns, and what each gains by joining."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -47,7 +46,7 @@ def participants_table(findings: Findings, about: About) -> Markup | None:
             more,
             *map(note, changes_by_rules({name: site.changed for name, site in about.participants.items()})),
             note(f"How much narrower intervals become: {method}.") if gained else None,
-            first_table(about, shown, findings),
+            first_table(about, findings),
         ]
     )
 
@@ -73,7 +72,7 @@ def narrowing(times: float) -> str:
     return f"{times:.1f} times narrower" if times >= 1.05 else "hardly narrower"
 
 
-def first_table(about: About, sites: Sequence[int], findings: Findings) -> Markup | None:
+def first_table(about: About, findings: Findings) -> Markup | None:
     """The columns of each site, as far as known: rounded means and standard deviations."""
     columns = {name: about.participants[name].columns for name in findings.names if name in about.participants}
     names = list(dict.fromkeys(name for listed in columns.values() for name in listed))

@@ -17,7 +17,7 @@ from decbayes.merging import Alignment, Reliability
 from decbayes.merging.reading import AGAINST
 from decbayes.models.topics.quality import CoOccurrence
 from decbayes.posterior import EXACT, JOINT
-from decbayes.remarks import MOST_SHOWN, Remark
+from decbayes.remarks import MOST_SHOWN, Remark, site_names
 from decbayes.reporting._alignments import dendrogram, support
 from decbayes.reporting._cards import cards, disagreements, empty_text
 from decbayes.reporting._overviews import overview
@@ -147,7 +147,7 @@ def page_of(
 
 def findings_of(alignment: Alignment, names: Sequence[str] | None, **known: Any) -> Findings:
     """The findings of an alignment; the reliability of matches is simulated if that takes seconds."""
-    sites = names if names is not None else [f"site {site}" for site in range(len(alignment.posteriors))]
+    sites = names if names is not None else site_names(len(alignment.posteriors))
     if isinstance(known.setdefault("reliability", True), bool):
         length = Findings(alignment, tuple(map(str, sites)), rows=known.get("rows")).length
         known["reliability"] = simulated_reliability(alignment, length) if known["reliability"] else None

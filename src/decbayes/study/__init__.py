@@ -12,6 +12,5 @@ if TYPE_CHECKING:
     from decbayes.study.whose_turn import steps as steps
 else:
     __getattr__, __all__ = exported(
-        __name__,
-        {".checks": "check", ".folder": "Study", ".protocol": "Protocol", ".whose_turn": "Step steps"},
+        __name__, {".checks": "check", ".folder": "Study", ".protocol": "Protocol", ".whose_turn": "Step steps"}
     )

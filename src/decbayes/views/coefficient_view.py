@@ -15,7 +15,7 @@ from decbayes.merging.reading import NOTABLE, Heterogeneity
 from decbayes.models.regressions.varying.climb import FACTOR
 from decbayes.models.regressions.varying.variation import BETWEEN, WITHIN
 from decbayes.posterior import EXACT, Posterior
-from decbayes.remarks import NAMED_FIRST, NOT_COMPARED, ONE_BROADCAST, UNITS, Remark, incomparable, listed
+from decbayes.remarks import NAMED_FIRST, NOT_COMPARED, ONE_BROADCAST, UNITS, Remark, incomparable, listed, site_names
 from decbayes.structure import CoupledSet
 from decbayes.views.values import Curve, Difference, Estimate, Row, value_text
 from decbayes.views.view import LEVEL, TOP, View
@@ -120,12 +120,13 @@ class CoefficientView(View):
         """Columns that may be in another unit; how far one broadcast may be from one fit of all rows; coefficients that
         differ by more than chance, and how to let them; categories that one site alone shows.
         """
+        sites = names or site_names(len(alignment.posteriors))
         units = self.other_units(alignment)
         for site, column, times in units:
-            where = names[site] if names else f"site {site}"
             yield Remark(
                 UNITS,
-                f"{where} seems to have {column} in another unit (values about {digits(times, 2)} times as large).",
+                f"{sites[site]} seems to have {column} in another unit (values about {digits(times, 2)} times as "
+                "large).",
                 "Compare the numbers. Convert them, or leave this file out: one such site decides the merged value.",
                 sites=(site,),
             )
@@ -139,29 +140,26 @@ class CoefficientView(View):
         if not notable:
             yield from self._not_compared(alignment)
             return
-        terms = [term for term in self._terms() if self._differs(term, {difference.name for difference in notable})]
-        fixed = [term for term in terms if self.model.may_vary and term not in self.model.varying]
-        advice = "Take a round (refine)."
-        if units:
-            advice = "Compare the units first."
-        elif fixed:
-            advice = (
-                f"Let them differ: fit with --varying {quote(','.join(terms))} at each site, then {ROUNDS_TO_VARY}."
-            )
-        if fixed and not units and len(alignment.posteriors) < FEWEST_TO_VARY:
-            advice = "Report the sites one by one: they are too few to show how far sites differ."
-        one, alone = self.decisive(alignment), ""
-        if one is not None and not units:
-            where = names[one] if names else f"site {one}"
-            advice, alone = f"{NAMED_FIRST} {where}.", f", but not without {where}"
+        only = "" if units or (one := self.decisive(alignment)) is None else sites[one]
         texts = ", ".join(f"{difference.name} ({difference.times:.1f} × chance)" for difference in notable)
         yield Remark(
             "sites differ",
-            f"Sites differ by more than chance in {texts}{alone}: intervals that assume equal coefficients are too "
-            "narrow.",
-            advice,
+            f"Sites differ by more than chance in {texts}{f', but not without {only}' if only else ''}: intervals that "
+            "assume equal coefficients are too narrow.",
+            "Compare the units first." if units else self._remedy({term.name for term in notable}, only, len(sites)),
             f"p {heterogeneity_of(alignment).p_text(0)} {heterogeneity_of(alignment).provided()}.",
         )
+
+    def _remedy(self, differing: set[str], only: str, sites: int) -> str:
+        """What to do about coefficients that differ; `only` is the only site without which they would not."""
+        if only:
+            return f"{NAMED_FIRST} {only}."
+        terms = [term for term in self._terms() if self._differs(term, differing)]
+        if not self.model.may_vary or {*terms} <= {*self.model.varying}:
+            return "Take a round (refine)."
+        if sites < FEWEST_TO_VARY:
+            return "Report the sites one by one: they are too few to show how far sites differ."
+        return f"Let them differ: fit with --varying {quote(','.join(terms))} at each site, then {ROUNDS_TO_VARY}."
 
     def _not_compared(self, alignment: Alignment) -> Iterator[Remark]:
         """Why nothing is said about differences between sites, unless terms may differ or a remark says so already."""

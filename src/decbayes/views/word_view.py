@@ -9,7 +9,7 @@ from decbayes.errors import StructureMismatch
 from decbayes.families.matrices import stored
 from decbayes.models.topics.quality import FACTOR, CoOccurrence, Quality
 from decbayes.posterior import Posterior
-from decbayes.remarks import Remark
+from decbayes.remarks import Remark, site_names
 from decbayes.views.values import MOST_NUMBERS, Part, Profile, Shape, Words, number
 from decbayes.views.view import LEVEL, TOP, Notes, View
 
@@ -54,9 +54,7 @@ class WordView(View):
 
         if sum(stored(posterior.contribution[FACTOR]).size for posterior in alignment.posteriors) <= MOST_COMPARED:
             yield from super().advice(alignment, names)
-        yield from MergedTopics(
-            alignment, names or [f"site {site}" for site in range(len(alignment.posteriors))]
-        ).remarks()
+        yield from MergedTopics(alignment, names or site_names(len(alignment.posteriors))).remarks()
 
     def notes(self, posterior: Posterior, counts: CoOccurrence | None = None) -> Notes:
         """How distinct topics are, which words distinguish each and, with `counts`, how coherent it is."""

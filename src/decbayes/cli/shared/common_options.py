@@ -111,8 +111,7 @@ class Reading:
     """How to read files. All options but `columns` are for texts."""
 
     columns: Annotated[
-        str,
-        Parameter(help="Columns to use, separated by commas; default: those of the posterior; of texts, `text`."),
+        str, Parameter(help="Columns to use, separated by commas; default: those of the posterior; of texts, `text`.")
     ] = ""
     format: Annotated[str, model_help(texts.Format)] = ""
     encoding: Annotated[str, model_help(texts.Encoding)] = "utf-8"

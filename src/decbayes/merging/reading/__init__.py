@@ -5,6 +5,13 @@ from typing import TYPE_CHECKING
 from decbayes.base.lazily import exported
 
 if TYPE_CHECKING:
+    from decbayes.merging.reading._coefficients import KNOWN as KNOWN
+    from decbayes.merging.reading._coefficients import NOTABLE as NOTABLE
+    from decbayes.merging.reading._coefficients import RANK as RANK
+    from decbayes.merging.reading._coefficients import Chances as Chances
+    from decbayes.merging.reading._coefficients import Coefficients as Coefficients
+    from decbayes.merging.reading._coefficients import of_coefficients as of_coefficients
+    from decbayes.merging.reading._coefficients import ranks as ranks
     from decbayes.merging.reading._confidence import DOUBTFUL as DOUBTFUL
     from decbayes.merging.reading._confidence import Confidence as Confidence
     from decbayes.merging.reading._confidence import Curve as Curve
@@ -15,18 +22,10 @@ if TYPE_CHECKING:
     from decbayes.merging.reading._halves import number_of_halves as number_of_halves
     from decbayes.merging.reading._halves import widened as widened
     from decbayes.merging.reading._halves import widened_each as widened_each
-    from decbayes.merging.reading._heterogeneity import KNOWN as KNOWN
-    from decbayes.merging.reading._heterogeneity import NOTABLE as NOTABLE
-    from decbayes.merging.reading._heterogeneity import RANK as RANK
-    from decbayes.merging.reading._heterogeneity import RARELY as RARELY
     from decbayes.merging.reading._heterogeneity import Chance as Chance
-    from decbayes.merging.reading._heterogeneity import Chances as Chances
-    from decbayes.merging.reading._heterogeneity import Coefficients as Coefficients
     from decbayes.merging.reading._heterogeneity import Heterogeneity as Heterogeneity
     from decbayes.merging.reading._heterogeneity import Spread as Spread
-    from decbayes.merging.reading._heterogeneity import of_coefficients as of_coefficients
     from decbayes.merging.reading._heterogeneity import of_components as of_components
-    from decbayes.merging.reading._heterogeneity import ranks as ranks
     from decbayes.merging.reading._heterogeneity import rows_of as rows_of
     from decbayes.merging.reading._heterogeneity import spread_of_components as spread_of_components
     from decbayes.merging.reading._influence import AGAINST as AGAINST
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from decbayes.merging.reading._parties import Parties as Parties
     from decbayes.merging.reading._parties import Party as Party
     from decbayes.merging.reading._parties import parties as parties
-    from decbayes.merging.reading._proofs import Bounded as Bounded
     from decbayes.merging.reading._proofs import grouping_bound as grouping_bound
     from decbayes.merging.reading._proofs import proven as proven
     from decbayes.merging.reading._proofs import upper_bound as upper_bound
@@ -54,14 +52,14 @@ else:
     __getattr__, __all__ = exported(
         __name__,
         {
+            "._coefficients": "KNOWN NOTABLE RANK Chances Coefficients of_coefficients ranks",
             "._confidence": "DOUBTFUL Confidence Curve Reliability confidence features",
             "._halves": "capped number_of_halves widened widened_each",
-            "._heterogeneity": "KNOWN NOTABLE RANK RARELY Chance Chances Coefficients Heterogeneity Spread "
-            "of_coefficients of_components ranks rows_of spread_of_components",
+            "._heterogeneity": "Chance Heterogeneity Spread of_components rows_of spread_of_components",
             "._influence": "AGAINST DISAGREES Influence dissent influence",
             "._margins": "CLOSE losses margins",
             "._parties": "Parties Party parties",
-            "._proofs": "Bounded grouping_bound proven upper_bound",
+            "._proofs": "grouping_bound proven upper_bound",
             "._support": "alone fillings observations seen support thin",
         },
     )

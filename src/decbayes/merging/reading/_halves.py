@@ -21,7 +21,8 @@ from typing import NamedTuple
 import numpy as np
 
 from decbayes.families import Array
-from decbayes.merging.reading._heterogeneity import KNOWN, Chance, Chances
+from decbayes.merging.reading._coefficients import KNOWN, Chances
+from decbayes.merging.reading._heterogeneity import Chance
 from decbayes.posterior import Posterior
 
 # Halves of a site with components: as many as add up to ENOUGH degrees of freedom. With fewer, small differences are

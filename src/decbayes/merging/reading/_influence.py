@@ -14,9 +14,18 @@ from decbayes.merging.alignment import Alignment
 from decbayes.merging.base.components import group_evidence, groups_of, log_bayes_factors
 from decbayes.merging.base.copies import repeated_data
 from decbayes.merging.base.recentring import compared as as_compared
-from decbayes.merging.remarking import are_budgets, separate, site_names, subjects_of, unlike_texts
+from decbayes.merging.remarking import are_budgets, separate, subjects_of, unlike_texts
 from decbayes.posterior import Posterior
-from decbayes.remarks import COUNTED_TWICE, DISSENT, FIT_AGAIN, Remark, about_sites, warnings_in, with_shares
+from decbayes.remarks import (
+    COUNTED_TWICE,
+    DISSENT,
+    FIT_AGAIN,
+    Remark,
+    about_sites,
+    site_names,
+    warnings_in,
+    with_shares,
+)
 
 if TYPE_CHECKING:
     from decbayes.merging.robust import Standing

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from decbayes.families import Array, Contribution, Family, dense
 from decbayes.families.matrices import Indices
@@ -16,6 +16,7 @@ from decbayes.merging.base.problem import Number, OnMatch, Solver
 from decbayes.merging.base.products import weighted_rows
 from decbayes.merging.base.recentring import compared, recentred
 from decbayes.merging.grouping.grouping import Grouping
+from decbayes.merging.robust._confirmation import Sites, confirmed, lonely, main_party, mostly_confirmed, of_sites
 from decbayes.merging.robust._disagreement import (
     HARDLY,
     MISFIT,
@@ -28,7 +29,7 @@ from decbayes.merging.robust._disagreement import (
 )
 from decbayes.merging.robust._large_sites import uncapped, vouched
 from decbayes.merging.robust._likeness import LITTLE
-from decbayes.merging.robust._slots import UNLIKELY, SlotWeights, elected, nearest_slots, tolerated_faults, weigh
+from decbayes.merging.robust._slots import SlotWeights, elected, nearest_slots, tolerated_faults, weigh
 from decbayes.merging.robust.votes import Group
 from decbayes.posterior import Posterior
 from decbayes.structure import CoupledSet, Permutation, identity
@@ -37,10 +38,6 @@ from decbayes.structure import CoupledSet, Permutation, identity
 BETTER = 0.5
 # A site is flagged if more than this share of its evidence clearly disagrees.
 FLAGGED = 0.1
-# A site that shares no more than this part of its evidence with others is a stranger.
-SHARED = 0.5
-# Others must confirm more than this part of a site's evidence for what it alone has found to count.
-LEAST = 0.25
 # Strangers are left out only if they disagree with the others by this multiple of what is usual; if all others are
 # alike and share nothing with them, by more than is usual.
 STRANGE = 10.0
@@ -48,9 +45,6 @@ STRANGE = 10.0
 UNCONFIRMED = 0.05
 # Weights are rounded to this many digits, because the last bits of logarithms differ between processors.
 DIGITS = 6
-
-Sites = NDArray[np.bool_]
-"""A mask of sites."""
 
 
 @dataclass(frozen=True)
@@ -404,19 +398,6 @@ def is_vague(group: Group, chosen: Indices, slots: int) -> bool:
     return bool(len(chosen) < slots or (agreeing > 1).any())
 
 
-def main_party(part: SlotWeights) -> Sites:
-    """Sites that share most of their evidence with the party grown from the slot known to most sites."""
-    known = part.votes > 0.5
-    party, before = known[:, known.sum(axis=0).argmax()], -1
-    while party.sum() > before:
-        before = int(party.sum())
-        others = known[party].sum(axis=0) - (known & party[:, None])
-        shared = (others[part.group.site, part.labels] > 0) & (part.weights > 0.0)
-        close = of_sites(part.group, shared, nothing=1.0) > SHARED
-        party = party | close
-    return np.asarray(close)
-
-
 def slots_in(alignment: Alignment, group: Group, sites: Indices | None = None) -> tuple[Indices, int]:
     """The slot of each of a group's components, or of those of some sites, and the number of slots."""
     orders = group.order if sites is None else [group.order[site] for site in sites]
@@ -424,39 +405,6 @@ def slots_in(alignment: Alignment, group: Group, sites: Indices | None = None) -
         return np.concatenate(orders), len(alignment.structure.prior[group.names[0]])
     pairs = zip(alignment.slots(group.coupled), orders, strict=True)
     return np.concatenate([slots[labels] for slots, labels in pairs]), alignment.structure.components(group.coupled)
-
-
-def lonely(part: SlotWeights) -> NDArray[np.bool_]:
-    """Components that clearly disagree and that no other site has."""
-    group, likeness = part.group, part.group.likeness
-    others = group.site[:, None] != group.site[likeness.candidates]
-    agreeing = np.where(others, likeness.weights, 0.0).max(axis=1, initial=0.0)
-    return np.asarray(group.known & disagreeing(part) & (agreeing <= 0.5))
-
-
-def mostly_confirmed(part: SlotWeights) -> Sites:
-    """Sites that found no more components alone than others confirm; these are most of the rest, and enough of all.
-
-    Sites must differ enough for one to find something alone.
-    """
-    alone, shared = lonely(part), confirmed(part) & (part.weights > 0.5) & part.group.known
-    numbers = [np.bincount(part.group.site, found, part.group.sites) for found in (alone, shared)]
-    enough = np.maximum(SHARED * (1.0 - of_sites(part.group, alone)), LEAST)
-    most = (of_sites(part.group, shared) > enough) & (numbers[0] <= numbers[1])
-    return np.asarray(most & (part.chance(1.0) > UNLIKELY))
-
-
-def confirmed(part: SlotWeights) -> NDArray[np.bool_]:
-    """Components in slots where another site counts, too."""
-    known = part.votes > 0.5
-    return np.asarray((known.sum(axis=0) - known)[part.group.site, part.labels] > 0)
-
-
-def of_sites(group: Group, amounts: ArrayLike, nothing: float = 0.0) -> Array:
-    """Each site's mean of the amounts, weighted by evidence."""
-    total = np.bincount(group.site, group.evidence, group.sites)
-    sums = np.bincount(group.site, group.evidence * np.asarray(amounts), group.sites)
-    return np.asarray(np.divide(sums, total, out=np.full(group.sites, nothing), where=total > 0.0))
 
 
 def by_label(amounts: Array, order: Indices) -> Array:

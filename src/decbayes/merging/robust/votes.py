@@ -95,11 +95,11 @@ class Group:
         sizes = [len(labels) for labels in order]
         scale = site_scale = typical = capped(np.add.reduceat(evidence, np.cumsum([0, *sizes[:-1]])), cap)
         by_coefficient = np.repeat(site_scale, sizes)[:, None]
-        if coupled is None:
-            precision = precisions(factors[judged[0]], contents[judged[0]]) if len(judged) == 1 else None
-            if precision is not None:
-                by_coefficient = np.array([capped(of_sites, cap) for of_sites in precision.T]).T
-                typical = capped(typical_ratios(precision), cap)
+        single = coupled is None and len(judged) == 1
+        precision = precisions(factors[judged[0]], contents[judged[0]]) if single else None
+        if precision is not None:
+            by_coefficient = np.array([capped(of_sites, cap) for of_sites in precision.T]).T
+            typical = capped(typical_ratios(precision), cap)
             scale = np.minimum(site_scale, by_coefficient.reshape(len(sites), -1).min(axis=1))
             by_coefficient = by_coefficient.reshape(sum(sizes), -1)
         voting = np.repeat(scale if coupled is not None else np.ones(len(scale)), sizes)

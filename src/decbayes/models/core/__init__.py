@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from decbayes.models.core.ascent import Fit as Fit
     from decbayes.models.core.ascent import FitInterrupted as FitInterrupted
     from decbayes.models.core.model import Model as Model
-    from decbayes.models.core.registry import MODELS as MODELS
     from decbayes.models.core.registry import model_for as model_for
     from decbayes.models.core.registry import register as register
     from decbayes.models.core.simulation import simulate as simulate
@@ -20,7 +19,7 @@ else:
         {
             ".ascent": "Ascent Fit FitInterrupted",
             ".model": "Model",
-            ".registry": "MODELS model_for register",
+            ".registry": "model_for register",
             ".simulation": "simulate",
             ".transforms": "transform",
         },

@@ -22,16 +22,7 @@ from decbayes.inputs.documents import (
     public_numbers,
     read_documents,
 )
-from decbayes.inputs.recipes import (
-    NAMED,
-    SIGNED_REMEDY,
-    UNSPACED_REMEDY,
-    Recipe,
-    in_pieces,
-    stopping,
-    trust,
-    unspaced,
-)
+from decbayes.inputs.recipes import NAMED, SIGNED_REMEDY, UNSPACED_REMEDY, Recipe, in_pieces, stopping, trust, unspaced
 from decbayes.inputs.tables import Report
 from decbayes.inputs.texts import (
     Encoding,

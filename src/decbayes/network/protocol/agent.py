@@ -20,14 +20,15 @@ import numpy as np
 
 from decbayes.disclosure import Rules
 from decbayes.errors import Refused, StoreFailed
+from decbayes.network.protocol import events
 from decbayes.network.protocol.effects import Effect, Peer, Persist, Report, Saved, Send, Store
 from decbayes.network.protocol.group.ballots import open_ballot
-from decbayes.network.protocol.group.charter import Charter, abbreviated
+from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.keys import AgentId, Identity, short
 from decbayes.network.protocol.group.motions import Ballot, Proof, SignedBytes
 from decbayes.network.protocol.limits import Allowance
 from decbayes.network.protocol.records.pool import Change
-from decbayes.network.protocol.records.record import Entry, Record
+from decbayes.network.protocol.records.record import Record
 from decbayes.network.protocol.records.verification import Sealed, check_proof, open_record, open_signed, verify
 from decbayes.network.protocol.site.adding import AddingMember
 from decbayes.network.protocol.site.publisher import Verify
@@ -38,8 +39,6 @@ from decbayes.network.protocol.talk.guests import Guests
 from decbayes.network.protocol.talk.messages import Batch, Digest, Listing, Packets, Pull
 from decbayes.network.protocol.talk.revisions import difference
 from decbayes.network.protocol.talk.sum_gossip import SumGossip
-from decbayes.secure.gathered import WAITED_FOR
-from decbayes.secure.terms import Kind
 
 
 class Agent(AddingMember):
@@ -160,7 +159,7 @@ class Agent(AddingMember):
     def on_digest(self, peer: Peer, message: Digest) -> list[Effect]:
         """Compare a neighbour's hash with ours; if they are equal, it knows no version of ours that we have lost."""
         changed = self._gossip.hear(peer, message)
-        reports: list[Effect] = [self._compare_charters(peer, message)] if changed else []
+        reports: list[Effect] = [events.linked(peer, message, self.pool.decisions.founding)] if changed else []
         if difference(message.revision):
             return reports
         if message.root == self.pool.root:
@@ -232,8 +231,7 @@ class Agent(AddingMember):
             effects += self._exclude(proof)
         after = self.pool.sums.merged
         if after is not None and after is not before:
-            about = self.pool.sums.describe()
-            effects.append(Report("opened", {name: about[name] for name in ("opened", "rounds", "members", "rows")}))
+            effects.append(events.opened(self.pool.sums.describe()))
         return effects
 
     def on_record(self, peer: Peer, content: bytes) -> list[Effect]:
@@ -250,7 +248,7 @@ class Agent(AddingMember):
         if self.pool.add(record) is Change.EQUIVOCATION:
             return self._exclude(self.pool.proofs[record.origin])
         self._gossip.news.add(record.origin)
-        effects: list[Effect] = [Persist(record), accepted_report(record, peer)]
+        effects: list[Effect] = [Persist(record), events.accepted(record, peer)]
         if record.origin == self.id:
             effects += [*self._publisher.remind(record), *self._on_synced()]
         return effects
@@ -301,8 +299,8 @@ class Agent(AddingMember):
         effects += [*self._write_earlier(), Persist(stored)]
         lost = sorted(decisions.overruled - overruled)
         if stored.digest not in lost:
-            effects.append(decision_report(stored, before))
-        effects += [Report("overruled", named_motion(decisions.settled[digest])) for digest in lost]
+            effects.append(events.decided(stored, before))
+        effects += [events.overruled(decisions.settled[digest]) for digest in lost]
         return effects + self._adopt_charter()
 
     def _write_earlier(self) -> list[Effect]:
@@ -339,10 +337,7 @@ class Agent(AddingMember):
         if published is None:
             return []
         self._gossip.news.add(self.id)
-        header = published.header
-        details = {"shards": len(header.shards), "observations": header.observations}
-        report = Report("published", {"version": published.version, **details})
-        return [report, *self._gossip.tell_news(), *self._publisher.publish()]
+        return [events.published(published), *self._gossip.tell_news(), *self._publisher.publish()]
 
     def _on_part_persisted(self, part: SumPart) -> list[Effect]:
         """This member's part in a sum is durable: add its messages and send them."""
@@ -350,7 +345,7 @@ class Agent(AddingMember):
         assert self._sum_gossip is not None
         effects: list[Effect] = []
         for packet in self.part.written(part):
-            effects += [*self._add_packet(packet.content), sum_report(packet.message.kind, part)]
+            effects += [*self._add_packet(packet.content), events.summed(packet.message.kind, part)]
         return [*effects, *self._sum_gossip.tell_news(self._gossip.alike), *self._take_turn()]
 
     def on_persist_failed(self, item: Saved, why: str) -> list[Effect]:
@@ -387,50 +382,16 @@ class Agent(AddingMember):
         report = Report("excluded", {"origin": proof.origin.hex()})
         return [*self._write_earlier(), Persist(proof), report, *self._adopt_charter()]
 
-    def _compare_charters(self, peer: Peer, message: Digest) -> Report:
-        same = message.charter.hex() == self.pool.decisions.founding.fingerprint
-        details = {"charter": abbreviated(message.charter.hex()), "software": message.software}
-        if apart := difference(message.revision):
-            return Report("other_revision", {"peer": peer, **details, "why": apart})
-        return Report("linked" if same else "other_charter", {"peer": peer, **details})
-
     def _report_overdue(self) -> list[Effect]:
         """Report records that never arrive: a transport may have discarded messages that are too long."""
-        why = "requested many times; it is longer than this agent's charter allows, or a link is too slow"
         # An agent without a seat is sent no records, and has been told why.
-        reports = [] if self.standing else [overdue_report(entry, why) for entry in self._gossip.overdue]
+        reports = [] if self.standing else [events.overdue(entry) for entry in self._gossip.overdue]
         self._gossip.overdue.clear()
         return [*reports]
 
     def _refuse(self, peer: Peer, error: Refused) -> Report:
         self.refused[error.reason] += 1
         return Report("refused", {"peer": peer, "reason": error.reason, "text": str(error)})
-
-
-def accepted_report(record: Record, peer: Peer) -> Report:
-    details = {"peer": peer, "version": record.version, "observations": record.header.observations}
-    return Report("accepted", {"origin": record.origin.hex(), **details})
-
-
-def sum_report(kind: Kind, part: SumPart) -> Report:
-    """The event that this member has sent a message to a sum."""
-    return Report("summed", {"round": part.round, "step": WAITED_FOR[kind], "seats": len(part.keys)})
-
-
-def decision_report(ballot: Ballot, before: Ballot | None) -> Report:
-    """The event that seats have voted for a motion, or have settled it."""
-    if ballot.settled and not (before is not None and before.settled):
-        return Report("settled", named_motion(ballot) | {"votes": sorted(ballot.votes)})
-    voters = ballot.votes.keys() - (set() if before is None else before.votes.keys())
-    return Report("voted", named_motion(ballot) | {"votes": sorted(voters)})
-
-
-def named_motion(ballot: Ballot) -> dict[str, str]:
-    return {"motion": ballot.name, "text": ballot.text}
-
-
-def overdue_report(entry: Entry, why: str) -> Report:
-    return Report("overdue", {"origin": entry[0].hex(), "version": entry[1], "why": why})
 
 
 def persist_first(agent: Agent, effects: Iterable[Effect], store: Store) -> list[Send | Report]:

@@ -5,14 +5,16 @@ from pathlib import Path
 from typing import Any
 
 from decbayes.base.writing import check_inside
-from decbayes.cli.shared.common_options import Accounts, Reading, model_input
+from decbayes.cli.shared.common_options import Accounts, Promise, Reading, model_input
+from decbayes.cli.shared.fit_data import model_and_data
+from decbayes.cli.shared.model_options import as_option
 from decbayes.cli.shared.outputs import check_output
 from decbayes.cli.shared.posterior_files import is_release
 from decbayes.cli.shared.running import WrongArgument
 from decbayes.cli.shared.sharing import ReadingReport, ledger_beside, persons_of
-from decbayes.cli.shared.standard_streams import print_json
+from decbayes.cli.shared.standard_streams import print_json, table_file
 from decbayes.cli.shared.terminal import messages, plain, plural
-from decbayes.disclosure import Ledger, Persons
+from decbayes.disclosure import Ledger, Persons, Rules
 from decbayes.disclosure.private_merging import private_merge
 from decbayes.errors import NotPrivate
 from decbayes.files import save
@@ -27,6 +29,40 @@ NOT_AGREED = (
     "Units and categories that are found in data are not private. Name columns that everybody agreed on, not computed "
     "from these data: --agreed-columns FILE, or another site's release: --like FILE."
 )
+# Options of a fit that have no meaning for a private release.
+LOCAL = {"earlier", "restarts", "passes", "seed", "hold_back", "forgetting", "rules", "batch", "device"}
+
+
+def fit_privately(
+    kind: type[Model],
+    data: Any,
+    *,
+    output: Path,
+    promise: Promise,
+    accounts: Accounts,
+    like: Path | None = None,
+    person: str = "",
+    site: str = "",
+    as_json: bool = False,
+    **settings: Any,
+) -> None:
+    """Write a site's first private release: noisy statistics of its rows at the prior."""
+    privacy = promise.privacy()
+    unused = sorted(LOCAL & settings.keys())
+    if unused:
+        raise WrongArgument(f"{as_option(unused[0])} does not go with --private: nothing is fitted here.")
+    if like is None and settings.get("agreed_columns") is None and not kind.said_by_options:
+        raise WrongArgument(NOT_AGREED)
+    if like is not None:
+        load_release(like)  # the units of other posteriors may come from data
+    file = table_file(data) if isinstance(data, Path) else data
+    check_output(output, file, like, *(value for value in settings.values() if isinstance(value, Path)))
+    reading = {name: settings[name] for name in kind.reading_options & settings.keys()}
+    model, observations = model_and_data(kind, file, like, settings, ReadingReport())
+    persons = persons_of(model, [file], person, rules=Rules(), **reading)
+    prior = Posterior.of_prior(model.structure)
+    ledger = ledger_beside([data] if isinstance(data, Path) else data, accounts.ledger, output)
+    release_round(model, observations, prior, privacy, output, ledger, accounts.data_set, site, persons, as_json)
 
 
 def release_round(

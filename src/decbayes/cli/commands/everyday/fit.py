@@ -1,9 +1,9 @@
 """`decbayes fit`: fit one site's data. Each model is a command, and its settings are the options."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -12,7 +12,6 @@ import numpy as np
 from cyclopts import App, Parameter
 from cyclopts.types import NonNegativeInt, PositiveInt
 
-from decbayes import streams
 from decbayes.base.arguments import given
 from decbayes.cli.shared.common_options import (
     NO_PROMISE,
@@ -26,15 +25,8 @@ from decbayes.cli.shared.common_options import (
     available_device,
     check_hold_back,
 )
-from decbayes.cli.shared.model_options import (
-    KEYWORD,
-    about,
-    add_model_commands,
-    as_option,
-    missing_options,
-    model_options,
-    with_posteriors,
-)
+from decbayes.cli.shared.fit_data import read_data
+from decbayes.cli.shared.model_options import KEYWORD, about, add_model_commands, model_options
 from decbayes.cli.shared.outputs import check_output, output_option
 from decbayes.cli.shared.running import WrongArgument, example
 from decbayes.cli.shared.sharing import (
@@ -44,9 +36,6 @@ from decbayes.cli.shared.sharing import (
     RulesOption,
     SiteOption,
     check_names,
-    least_listed,
-    ledger_beside,
-    person_column,
     persons_of,
     public_documents,
     public_note,
@@ -67,14 +56,10 @@ from decbayes.cli.shared.unfinished import (
     forget,
 )
 from decbayes.devices import DeviceName, use_device
-from decbayes.disclosure import Rules
-from decbayes.errors import InvalidData, InvalidStructure, StructureMismatch
-from decbayes.files import load
-from decbayes.inputs.tables import Report
+from decbayes.errors import InvalidData
 from decbayes.models.core.ascent import FitInterrupted
-from decbayes.models.core.model import Model, split_names
-from decbayes.models.core.registry import command_name, model_for
-from decbayes.models.core.settings import LOCAL as NEED_NOT_AGREE
+from decbayes.models.core.model import Model
+from decbayes.models.core.registry import command_name
 from decbayes.models.core.settings import number_of
 from decbayes.posterior import Posterior
 from decbayes.remarks import RULES, UNAGREED, lines
@@ -120,8 +105,6 @@ LAST = (
     inspect.Parameter("accounts", KEYWORD, default=USUAL_ACCOUNTS, annotation=Accounts),
     inspect.Parameter("as_json", KEYWORD, default=False, annotation=Json),
 )
-LOCAL = {"earlier", "restarts", "passes", "seed", "hold_back", "forgetting", "rules", "batch", "device"}
-"""Options of a fit that have no meaning for a private release."""
 # Options of models that can learn in batches and on a GPU.
 LARGE = (
     inspect.Parameter("batch", KEYWORD, default=None, annotation=Batch),
@@ -136,6 +119,8 @@ def fit_command(kind: type[Model]) -> Callable[..., None]:
     ) -> None:
         promise.check_used()
         if promise.private:
+            from decbayes.cli.commands.everyday._private_releases import fit_privately
+
             fit_privately(kind, *words, promise=promise, accounts=accounts, **options)
         else:
             fit(kind, *words, **options)
@@ -229,60 +214,6 @@ def fit(
     print_outcome(outcome, output, model, model.count(observations), as_json)
 
 
-def fit_privately(
-    kind: type[Model],
-    data: Any,
-    *,
-    output: Path,
-    promise: Promise,
-    accounts: Accounts,
-    like: Path | None = None,
-    person: str = "",
-    site: str = "",
-    as_json: bool = False,
-    **settings: Any,
-) -> None:
-    """Write a site's first private release: noisy statistics of its rows at the prior."""
-    from decbayes.cli.commands.everyday._private_releases import NOT_AGREED, release_round
-    from decbayes.privacy import load_release
-
-    privacy = promise.privacy()
-    unused = sorted(LOCAL & settings.keys())
-    if unused:
-        raise WrongArgument(f"{as_option(unused[0])} does not go with --private: nothing is fitted here.")
-    if like is None and settings.get("agreed_columns") is None and not kind.said_by_options:
-        raise WrongArgument(NOT_AGREED)
-    if like is not None:
-        load_release(like)  # the units of other posteriors may come from data
-    file = table_file(data) if isinstance(data, Path) else data
-    check_output(output, file, like, *(value for value in settings.values() if isinstance(value, Path)))
-    reading = {name: settings[name] for name in kind.reading_options & settings.keys()}
-    model, observations = model_and_data(kind, file, like, settings, ReadingReport())
-    persons = persons_of(model, [file], person, rules=Rules(), **reading)
-    prior = Posterior.of_prior(model.structure)
-    ledger = ledger_beside([data] if isinstance(data, Path) else data, accounts.ledger, output)
-    release_round(model, observations, prior, privacy, output, ledger, accounts.data_set, site, persons, as_json)
-
-
-def read_data(
-    kind: type[Model],
-    data: Any,
-    known: Path | None,
-    before: Sent | None,
-    settings: dict[str, Any],
-    rules: Rules | None,
-    person: str,
-    report: ReadingReport,
-) -> tuple[Model, Any, str]:
-    """The model, of another posterior if one is `known`, the observations, and the column that tells persons apart."""
-    if known is None:
-        settings |= vocabulary_limit(kind, settings, rules, person) | without_person(kind, data, settings, person)
-    model, observations = model_and_data(kind, data, known, settings, report)
-    if before is not None and before.posterior.structure != model.structure:
-        raise WrongArgument(f"{known} has another number of {model.number}; leave --{model.number} out.")
-    return model, observations, person or person_column(known, [data] if isinstance(data, Path) else data)
-
-
 def file_context(before: Sent | None, public: Any) -> dict[str, Any]:
     """What a file holds beside the posterior: the earlier data in it, and public document counts."""
     note = {} if before is None else {"holds": [*before.holds, before.posterior.digest]}
@@ -358,6 +289,8 @@ def fit_after_forgetting(
     model: Model, observations: Any, before: Sent, forgetting: Forgetting, seed: int
 ) -> FitResult | None:
     """Fit new data on top of what remains of earlier data; None if there are no new data."""
+    from decbayes import streams
+
     if not np.sum(model.units(observations)):
         return None
     rng = np.random.default_rng(seed)
@@ -381,78 +314,6 @@ def check_together(like: Path | None, earlier: Path | None, forgetting: Forgetti
         checked_forgetting(forgetting)
     except ValueError as error:
         raise WrongArgument(str(error)) from None
-
-
-def vocabulary_limit(kind: type[Model], settings: dict[str, Any], rules: Rules | None, person: str) -> dict[str, int]:
-    """In how many documents a word must occur, if the vocabulary is made from this site's texts."""
-    if "least_documents" not in inspect.signature(kind.from_file).parameters or settings.get("vocabulary") is not None:
-        return {}
-    if person not in ("", NONE) and rules is not None:
-        raise WrongArgument("With --person, give --vocabulary: `decbayes words --person` makes it.")
-    return {"least_documents": least_listed(settings.get("least_documents"), rules)}
-
-
-def without_person(kind: type[Model], data: Any, settings: dict[str, Any], person: str) -> dict[str, str]:
-    """The columns of a table without the one that identifies persons, unless columns are given."""
-    if person in ("", NONE) or kind.many_files or settings.get("columns") or settings.get("agreed_columns"):
-        return {}
-    from decbayes.inputs.mixed_tables import read_frame
-
-    identifiers = {person, settings.get("sequences"), settings.get("by")}
-    return {"columns": ",".join(name for name in read_frame(data) if name not in identifiers)}
-
-
-def model_and_data(
-    kind: type[Model], data: Any, like: Path | None, settings: dict[str, Any], report: Report
-) -> tuple[Model, Any]:
-    """The model of another posterior or of the settings, and the observations in the file."""
-    names, by_list = split_names(settings.get("columns", "")), settings.get("agreed_columns") is not None
-    if by_list and settings.get("kinds"):
-        raise WrongArgument("--kinds and --agreed-columns exclude each other: the list has the kinds of columns.")
-    result = new_model(kind, data, settings, report) if like is None else model_like(kind, data, like, settings, report)
-    columns = getattr(result[0], "columns", None)
-    if (by_list or like) and names and isinstance(columns, Mapping) and not columns.keys() <= {*names}:
-        raise WrongArgument(
-            f"The agreed columns are {', '.join(columns)}, but --columns differs. Leave it out, or agree on others."
-        )
-    return result
-
-
-def new_model(kind: type[Model], data: Any, settings: dict[str, Any], report: Report) -> tuple[Model, Any]:
-    """A new model and the observations in the file."""
-    needed = missing_options(kind, settings)
-    if needed:
-        raise WrongArgument(f"Give {' and '.join(needed)}, or another site's posterior: --like FILE.")
-    try:
-        model, observations = kind.from_file(data, report=report, **with_posteriors(kind, settings))
-        _ = model.structure
-    except (ValueError, InvalidStructure) as error:
-        raise WrongArgument(str(error)) from None
-    return model, observations
-
-
-def model_like(kind: type[Model], data: Any, like: Path, settings: dict[str, Any], report: Report) -> tuple[Model, Any]:
-    """The model of another site's posterior, and the observations as that model reads them.
-
-    The number of components may differ from the other site's: such posteriors still merge.
-    """
-    reading_options = {name: settings.pop(name) for name in kind.reading_options & settings.keys()}
-    local = {field.name for field in fields(kind) if field.metadata == NEED_NOT_AGREE}
-    local_settings = {name: settings.pop(name) for name in local & settings.keys()}
-    number = settings.pop(kind.number, None)
-    if settings:
-        names = ", ".join(map(as_option, settings))
-        raise WrongArgument(f"{names} and --like {like} exclude each other: the settings are those of that file.")
-    model = model_for(load(like).structure)
-    if type(model) is not kind:
-        raise StructureMismatch(f"{like} is a posterior of {type(model).__name__}, not of {kind.__name__}.")
-    if number is not None:
-        model = model.sized(number)
-    try:
-        model = replace(model, **local_settings)
-    except (ValueError, InvalidStructure) as error:
-        raise WrongArgument(str(error)) from None
-    return model, model.read(data, **reading_options, report=report)
 
 
 def help_text(kind: type[Model]) -> str:

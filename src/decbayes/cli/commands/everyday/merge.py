@@ -8,22 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from decbayes import merging
-from decbayes.cli.commands.everyday._merge_options import (
-    AS_FITTED,
-    AS_USUAL,
-    NOTHING,
-    Aligning,
-    Display,
-    TopicPriors,
-)
+from decbayes.cli.commands.everyday._merge_options import AS_FITTED, AS_USUAL, NOTHING, Aligning, Display, TopicPriors
 from decbayes.cli.shared.common_options import Device, work_on
 from decbayes.cli.shared.describe import empty_slots, print_modelled
-from decbayes.cli.shared.match_confidence import (
-    align_posteriors,
-    component_number,
-    document_length,
-    with_earlier_ids,
-)
+from decbayes.cli.shared.match_confidence import align_posteriors, component_number, document_length, with_earlier_ids
 from decbayes.cli.shared.outputs import check_output, output_option
 from decbayes.cli.shared.posterior_files import is_release, last_complete_round, read_once, support_note
 from decbayes.cli.shared.running import WrongArgument
@@ -287,11 +275,7 @@ def rows_counting(robust: "RobustMerge", counted: Received) -> int | None:
 
 
 def print_outcome(
-    alignment: "Alignment",
-    remarks: Sequence[Remark],
-    received: Received,
-    given: int = 0,
-    counting: int | None = None,
+    alignment: "Alignment", remarks: Sequence[Remark], received: Received, given: int = 0, counting: int | None = None
 ) -> None:
     """Print one line on the merge, what became of earlier components, and the most important remarks.
 

@@ -22,6 +22,7 @@ from decbayes.cli.commands.study._where import (
     remember,
 )
 from decbayes.cli.shared.common_options import Refit, Seed
+from decbayes.cli.shared.fit_data import without_person
 from decbayes.cli.shared.running import WrongArgument, with_example
 from decbayes.cli.shared.sharing import LEDGER, manifest_of, persons_of, rules_given
 from decbayes.cli.shared.standard_streams import json_option, print_json, table_file
@@ -74,7 +75,7 @@ def check(
     The exit status is 3 if the data cannot be fitted.
     """
     study, site = where.locate()
-    files, in_force = data_of(study, site, data), rules_for(study, site, rules)
+    files, in_force = data_of(study, site, data), rules_for(study, rules)
     with rules_of_protocol():
         model, observations, persons = site_model(study, files)
     remember(study, site, files)
@@ -118,7 +119,7 @@ def fit(data: Data = None, /, *, where: AtSite = ANY_SITE, rules: Stricter = Non
         )
         print_turn(study, site)
         return
-    files, in_force = data_of(study, site, data), rules_for(study, site, rules)
+    files, in_force = data_of(study, site, data), rules_for(study, rules)
     kind, settings = kind_of(study.protocol), fit_settings(study)
     draft = study.draft_of(site, 0)
     with rules_of_protocol():
@@ -244,8 +245,6 @@ def check_approver(study: Study, site: str, approver: str) -> None:
 
 def site_model(study: Study, files: Sequence[Path]) -> tuple[Model, Any, Persons]:
     """The model as made from this site's data alone, the data, and the persons they are about."""
-    from decbayes.cli.commands.everyday.fit import without_person
-
     kind, settings = kind_of(study.protocol), dict(study.protocol.settings)
     data = fit_input(kind, files)
     if kind.many_files:
@@ -345,7 +344,7 @@ def rules_of_protocol() -> Iterator[None]:
         raise NotDisclosed(text.replace(MADE_UP, "").strip()) from None
 
 
-def rules_for(study: Study, site: str, stricter: str | None) -> Rules | None:
+def rules_for(study: Study, stricter: str | None) -> Rules | None:
     """The rules of the protocol, tightened by the stricter ones of this site."""
     agreed, site_rules = study.protocol.rules, rules_given(stricter)
     if agreed is None:

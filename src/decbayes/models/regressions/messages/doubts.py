@@ -9,13 +9,7 @@ from decbayes.columns import Column
 from decbayes.columns.cells import FEW_VALUES, seem_coded
 from decbayes.errors import printable
 from decbayes.families import Array
-from decbayes.models.core.points import (
-    ENOUGH_ROWS,
-    LONGEST_NAME,
-    REPEATED_ROWS,
-    are_repeated,
-    missing_codes,
-)
+from decbayes.models.core.points import ENOUGH_ROWS, LONGEST_NAME, REPEATED_ROWS, are_repeated, missing_codes
 from decbayes.remarks import CONSTANT, FAR_VALUES, REPEATED, ROUND, UNEVEN, Remark, listed
 
 # With fewer events (or non-events) per coefficient, the expansion around a site's own estimate is rough.

@@ -207,11 +207,7 @@ def anchors_by_number(anchors: Sequence[Quadratic]) -> dict[float, tuple[Quadrat
 
 
 def recentred(
-    messages: Sequence[Quadratic],
-    prior: Quadratic,
-    anchors: Sequence[Quadratic],
-    levels: Array,
-    outcome: "Generalized",
+    messages: Sequence[Quadratic], prior: Quadratic, anchors: Sequence[Quadratic], levels: Array, outcome: "Generalized"
 ) -> list[Quadratic]:
     """The contributions of sites at the joint posterior, as far as their messages determine them: see `Reading`.
 

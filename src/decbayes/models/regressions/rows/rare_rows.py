@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from decbayes.columns.categories import assumed_share
 from decbayes.columns.column import Column, Having, too_few
 from decbayes.columns.frames import pooled
-from decbayes.columns.kinds import assumed_share
 from decbayes.errors import InvalidData
 from decbayes.families import Array
 from decbayes.models.core.persons import Persons, most_common, outcome_groups

@@ -15,16 +15,7 @@ from decbayes.base.arguments import names_of
 from decbayes.columns import OTHER, Column, plain
 from decbayes.columns.cells import is_missing, text_of
 from decbayes.columns.column import SOLVABLE
-from decbayes.columns.frames import (
-    check_agreed,
-    coded,
-    is_frame,
-    known,
-    names_in,
-    rows_in,
-    unagreed_in,
-    values_in,
-)
+from decbayes.columns.frames import check_agreed, coded, is_frame, known, names_in, rows_in, unagreed_in, values_in
 from decbayes.errors import InvalidData, InvalidStructure, warn
 from decbayes.families import Array
 from decbayes.inputs.mixed_tables import read_frame

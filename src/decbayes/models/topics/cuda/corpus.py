@@ -109,16 +109,7 @@ class GpuChunk:
         self._proportions = xp.empty((count, topics), dtype=np.float32)
         self._ratios = xp.empty(len(self._counts), dtype=np.float32)
 
-    def update(
-        self,
-        weights: Any,
-        scales: Any,
-        prior: Any,
-        steps: Steps,
-        flags: Any,
-        *,
-        fresh: bool,
-    ) -> Any:
+    def update(self, weights: Any, scales: Any, prior: Any, steps: Steps, flags: Any, *, fresh: bool) -> Any:
         """Find the documents' topics; each site's part of the bound, on the GPU."""
         for documents, warps, capacity in self._classes:
             floats = self._topics * (2 + warps + capacity) + 3 * WARP

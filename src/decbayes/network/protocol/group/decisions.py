@@ -20,15 +20,7 @@ import msgspec
 from decbayes.disclosure import Rules as DisclosureRules
 from decbayes.network.protocol.group.charter import Charter
 from decbayes.network.protocol.group.keys import AgentId
-from decbayes.network.protocol.group.motions import (
-    Ballot,
-    Motion,
-    Open,
-    Proof,
-    Question,
-    Vote,
-    motion_on,
-)
+from decbayes.network.protocol.group.motions import Ballot, Motion, Open, Proof, Question, Vote, motion_on
 from decbayes.network.protocol.group.openings import Parts, epoch_of, read_parts, widened
 from decbayes.network.protocol.group.roster import Roster, Void, history_of, in_order, latest, roster_of, with_all_keys
 from decbayes.network.protocol.group.standing import fallen

@@ -237,11 +237,7 @@ def fitted_data(
 
 
 def held_back_data(
-    charter: Charter,
-    shards: Shards,
-    names: frozenset[str],
-    rules: Rules | None,
-    people: ShardPersons = NO_PERSONS,
+    charter: Charter, shards: Shards, names: frozenset[str], rules: Rules | None, people: ShardPersons = NO_PERSONS
 ) -> tuple[Any, Persons]:
     """The held-back data of some shards, prepared under the disclosure rules, and their persons; None if none are.
 
