@@ -23,7 +23,9 @@ def shrink(path: Path) -> None:
         size = (width, round(whole.height * width / whole.width))
         scaled = whole if width == whole.width else whole.resize(size, Image.Resampling.LANCZOS)
         for shades in SHADES[:-1] if width > 700 else SHADES:
-            scaled.quantize(shades, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(path, optimize=True)
+            scaled.quantize(shades, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(
+                path, optimize=True
+            )
             if path.stat().st_size <= ENOUGH:
                 return
 
