@@ -212,6 +212,8 @@ def test_a_site_that_claims_to_vary_wildly_hides_little():
     sites = [replace(POINTS_ALIKE, halves=halves) for halves in [(1.0, 1.0)] * 5 + [(1e6, 1.0)]]
     wider = widened(chance, sites, 8.0)
     np.testing.assert_allclose(wider.mean, (5 * 1.0 + 4.0) / 6)  # five sites say 1, one counts for 4
+    alone = [replace(POINTS_ALIKE, halves=(1.0, 0.0))] * 3  # no rows that were drawn are apart
+    np.testing.assert_allclose(widened(chance, alone, 8.0).mean, chance.mean)
 
 
 def test_equal_sites_are_apart_as_halves_are_relative_to_those_of_drawn_rows():

@@ -366,6 +366,8 @@ def test_options_hold_for_all_documents_together_where_lists_are_joined(run, tmp
     assert (few, "more than 35% of all documents have them: 4 words." in errors) == ({"kiwi", "word"}, True)
     assert kept("--most-words 2 --most-share 0.9")[0] == {"pear", "plum"}
     assert kept("--least-documents 60 --most-share 0.9")[0] == {"fig", "nut", "pear", "plum"}
+    status, _, errors = run("words a.words b.words -o none.txt --least-documents 1000")
+    assert (status, "lower --least-documents" in errors) == (1, True), errors
     status, _, errors = run("words a.words b.words -o all.txt --ngrams 2")
     assert (status, "the options say something else" in errors) == (1, True)
     (tmp_path / "c.words").write_text("pear\nplum\n", encoding="utf-8")

@@ -145,6 +145,9 @@ def test_a_table_that_was_exported_twice_is_remarked_on(missing, rng):
         assert "repeated rows" in remarks_on({name: twice[name] for name in ("age", "score")})
     rounded = {name: rng.normal(0, 1, 2000).round() for name in "ab"}
     assert "repeated rows" not in remarks_on(rounded), "few different values repeat by chance"
+    ages = rng.normal(50, 12, 300).round()
+    for others in ({}, {"constant": np.ones(300)}, {"retired": 1.0 * (ages > 65)}):
+        assert "repeated rows" not in remarks_on({"age": ages, **others}), "so do those of one column"
 
 
 def test_columns_of_sequences_are_remarked_on_as_those_of_rows(rng):

@@ -185,6 +185,14 @@ def test_what_is_no_sequences_is_refused(model, data, rng):
         model.fit(data, rng=rng)
 
 
+def test_arrays_that_are_no_plain_numbers_are_refused_also_among_others(rng):
+    model = db.HiddenMarkov(states=1, columns={"u": "real"})
+    masked, days = np.ma.masked_array(np.ones((2, 1)), mask=[[True], [False]]), np.zeros((2, 1), dtype="M8[D]")
+    for array, problem in ((masked, "masked"), (days, "convert them to real numbers")):
+        with pytest.raises(InvalidData, match=problem):
+            model.steps([rng.normal(size=(3, 1)), array])
+
+
 class Backwards:
     """A solver that turns the labels of every other site round."""
 

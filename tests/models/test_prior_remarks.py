@@ -143,6 +143,18 @@ def test_one_cluster_as_wide_as_the_prior_expects_is_not_remarked_on(rng):
                 assert "wide prior" not in {remark.kind for remark in model.fit(points, rng=rng).posterior.remarks}
 
 
+def test_a_column_of_lumps_is_no_reason_for_a_smaller_prior(rng):
+    """A cluster that shrinks onto one value gains from any smaller scale, without end."""
+    clusters = rng.normal(size=(300, 2)) + 3.0 * rng.integers(2, size=(300, 1))
+    answers, zeros = rng.random(300) < 0.3, rng.normal(size=300) * (rng.random(300) < 0.2)
+    for lumps in (answers, zeros, np.ones(300), clusters[:, 0]):
+        table = np.column_stack([clusters, lumps])
+        table = (table - table.mean(axis=0)) / np.maximum(table.std(axis=0), 1e-9)
+        for covariance in ("full", "diagonal"):
+            posterior = db.GaussianMixture(2, 3, covariance=covariance, ascent=QUICK).fit(table, rng=rng).posterior
+            assert "wide prior" not in {remark.kind for remark in posterior.remarks}
+
+
 def test_with_many_columns_the_advice_lists_no_values(rng):
     points = 1000.0 + rng.normal(size=(100, 20))
     (remark,) = said(db.GaussianMixture(1, 20, covariance="diagonal", ascent=QUICK).fit(points, rng=rng).posterior)

@@ -64,6 +64,8 @@ class Vocabulary(NamedTuple):
         if not self.documents:
             raise InvalidData("These lists have no numbers of documents, so nothing says which words are frequent.")
         kept = sorted(((word, number) for word, number in self.numbered if number >= least), key=lambda it: -it[1])
+        if not kept:
+            raise InvalidData(f"No word is in {least:,} documents: lower --least-documents or raise --most-share.")
         return self.of(sorted(kept[: most_words or None]))
 
     def of(self, kept: Sequence[tuple[str, int]]) -> "Vocabulary":

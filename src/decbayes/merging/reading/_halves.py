@@ -69,7 +69,7 @@ class Pooled(NamedTuple):
 
 def widened(chance: Chance, posteriors: Sequence[Posterior], freedom: float) -> Chance:
     """The spread of equal sites' components by chance; of one site it has this many degrees of freedom."""
-    stated = np.array([one.halves for one in posteriors if len(one.halves) == OF_FITS])
+    stated = np.array([one.halves for one in posteriors if len(one.halves) == OF_FITS and one.halves[1] > 0.0])
     if not len(stated) or not freedom > 0.0:
         return chance
     by_chance = 2.0 / (number_of_halves(freedom) * freedom)

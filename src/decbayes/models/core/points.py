@@ -36,7 +36,7 @@ LONGEST_NAME = 60
 
 # Fewest rows, and fewest different ones, to say that rows are repeated or one is too large. Many are repeated if more
 # than OFTEN of the different rows are; numbers hardly repeat by chance if more than VARIED of those of different rows
-# differ.
+# differ, and the other columns are not the same for nearly all rows.
 ENOUGH_ROWS, OFTEN, VARIED = 20, 0.2, 0.9
 REPEATED_ROWS = Remark(
     "repeated rows",
@@ -75,10 +75,13 @@ def are_repeated(points: Array, real: Sequence[bool]) -> bool:
     rows, times = np.unique(points, axis=0, return_counts=True)
     if len(rows) == len(points) or len(rows) < ENOUGH_ROWS:
         return False
-    different = max((len(np.unique(column)) for column in rows[:, np.asarray(real)].T), default=0)
-    if different > FEW_VALUES and np.gcd.reduce(times) > 1:
+    different = [len(np.unique(column)) if among else 0 for column, among in zip(rows.T, real, strict=True)]
+    most = int(np.argmax(different))
+    if different[most] > FEW_VALUES and np.gcd.reduce(times) > 1:
         return True
-    return bool(np.mean(times > 1) > OFTEN) and different > VARIED * len(rows)
+    if np.mean(times > 1) <= OFTEN or different[most] <= VARIED * len(rows):
+        return False
+    return len(np.unique(np.delete(rows, most, axis=1), axis=0)) > FEW_VALUES
 
 
 def as_points(data: Any, dimension: int, *, unseen: bool = False, columns: Sequence[str] = ()) -> Array:

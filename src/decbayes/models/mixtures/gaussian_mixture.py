@@ -143,8 +143,9 @@ class GaussianMixture(Mixture):
         if self.variance is not None:
             return (FAR_FROM_PRIOR, *on_columns) if is_far_from_prior(posterior) else on_columns
         on_prior = prior_remarks.of_points(posterior, points, self._names, self._degrees, pooled=pooled)
-        if not on_prior and self.components != "wide":  # pieces are narrower than clusters
-            on_prior = prior_remarks.of_scale(posterior, self._prior_at, len(blocks), self.prior_scale)
+        # Pieces are narrower than clusters, and columns that mislead the fit come first.
+        if not (on_prior or on_columns) and self.components != "wide":
+            on_prior = prior_remarks.of_scale(posterior, self._prior_at, len(blocks), self.prior_scale, points)
         return (*on_prior, *on_columns)
 
     def _prior_at(self, factor: float) -> Array:

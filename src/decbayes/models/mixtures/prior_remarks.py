@@ -20,8 +20,9 @@ TIMES, FAR, WIDE = 5.0, 0.1, 0.5
 WITHIN = 1.0 / 3.0
 MOST_VALUES = 12
 KIND = "prior outweighs data"
-# Times smaller prior scales to compare with, and nats per observation that one of them must gain.
-SMALLER, GAINED = (3.0, 10.0, 30.0, 100.0, 300.0, 1000.0), 0.3
+# Times smaller prior scales to compare with, and nats per observation that one of them must gain. Clusters that shrink
+# onto one value gain as much from any scale if a larger share of a column than LUMP has it.
+SMALLER, GAINED, LUMP = (3.0, 10.0, 30.0, 100.0, 300.0, 1000.0), 0.3, 0.08
 AGREED = "First check their units here: the prior that was agreed on expects others."
 
 
@@ -46,12 +47,12 @@ def of_points(
 
 
 def of_scale(
-    posterior: Posterior, prior_at: Callable[[float], Array], observations: int, scale: Any
+    posterior: Posterior, prior_at: Callable[[float], Array], observations: int, scale: Any, points: Array
 ) -> tuple[Remark, ...]:
     """A remark if clusters are so narrow that a smaller prior `scale` would describe them much better.
 
     `prior_at(factor)` is the prior of a component with that scale times a factor. Given which observations are in which
-    cluster, their probability is exp(A(λ0 + c) − A(λ0)), for any prior.
+    cluster, their probability is exp(A(λ0 + c) − A(λ0)), for any prior. Not if a column of `points` has lumps.
     """
     family, contribution = posterior.structure.families["components"], dense(posterior.contribution["components"])
 
@@ -60,7 +61,7 @@ def of_scale(
         return float(family.log_partition(prior + contribution) - family.log_partition(prior))
 
     usual, (best, times) = height(1.0), max((height(1.0 / times), times) for times in SMALLER)
-    if observations < LEAST_ROWS or best < usual + GAINED * observations:
+    if observations < LEAST_ROWS or best < usual + GAINED * observations or any(map(has_lumps, points.T)):
         return ()
     value = "" if np.ndim(scale) else f" ({scale / times:.1g})"
     advice = (
@@ -68,6 +69,10 @@ def of_scale(
     )
     what = "Clusters are much narrower than the prior expects: fitted ones are too wide, and may fuse."
     return (Remark("wide prior", what, advice, f"That gains over {GAINED:g} nats per observation here."),)
+
+
+def has_lumps(values: Array) -> bool:
+    return bool(np.unique(values, return_counts=True)[1].max() > LUMP * len(values))
 
 
 def named(names: Sequence[str], places: NDArray[np.intp]) -> str:

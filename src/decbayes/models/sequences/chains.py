@@ -151,8 +151,9 @@ class Sequential(Tabular):
         if isinstance(data, str) or not hasattr(data, "__iter__"):
             raise InvalidData("Sequences are a list of data frames or matrices, or one of either.")
         tables = [data] if is_frame(data) or getattr(data, "ndim", 0) == 2 else list(each_chunk(data))
-        if all(isinstance(table, np.ndarray) and table.shape[1:] == (len(self.columns),) for table in tables):
-            # Numbers of many sequences are checked together.
+        plain = all(type(table) is np.ndarray and table.dtype == float for table in tables)
+        if plain and {table.shape[1:] for table in tables} == {(len(self.columns),)}:
+            # Numbers of many sequences are checked together; other kinds of arrays would not stay what they are.
             together = Steps.of(tables, len(self.columns))
             return replace(together, points=self.points(together.points))
         parts = [part for table in tables for part in cut(self.points(table), self._names(table))]
