@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import decbayes as db
+from decbayes.columns.cells import seem_coded
 from decbayes.columns.comparing import in_common_units
 from decbayes.columns.sums import Events
 
@@ -206,3 +207,17 @@ def test_words_among_numbers_are_asked_about_and_not_quoted(cells, asked):
 def test_sites_whose_column_is_of_another_kind_are_named():
     (line,) = db.columns.unlike(sites(Real(1, 1), db.columns.YesNo(), Real(2, 1), db.columns.Missing()))
     assert line == "Column 'x' is yes/no at b, and real at a, c."
+
+
+@pytest.mark.parametrize(
+    ("times", "coded"),
+    [
+        ({-1: 8, 0: 20, 1: 30, 2: 20, 3: 8}, False),  # change scores
+        ({-1: 25, 0: 20, 1: 30, 2: 20, 3: 8}, True),
+        ({-1: 4, 18: 9, 30: 12, 50: 20, 64: 5}, True),
+        ({-9: 4, -1: 3, 0: 20, 1: 30, 2: 20}, True),
+    ],
+)
+def test_fits_take_minus_one_for_a_code_only_if_it_is_no_tail(times, coded):
+    values = np.repeat([float(value) for value in times], [*times.values()])
+    assert seem_coded(np.append(values, np.nan)) is coded

@@ -121,8 +121,10 @@ def decimal_unit(numbers: Array) -> float:
 
 
 def seem_coded(values: Array) -> bool:
-    """Whether some of these numbers seem to be codes for missing values."""
-    return bool(code_doubts(*np.unique(values[~np.isnan(values)], return_counts=True)))
+    """Whether some of these numbers seem to be codes for missing values; −1 only if it is more frequent than 0."""
+    different, times = np.unique(values[~np.isnan(values)], return_counts=True)
+    tail = int(len(different) > 1 and (different[0], different[1]) == (-1, 0) and times[0] <= times[1])
+    return bool(code_doubts(different[tail:], times[tail:]))
 
 
 def code_doubts(different: Array, times: Any) -> str:
