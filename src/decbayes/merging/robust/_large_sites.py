@@ -75,11 +75,13 @@ def gain_of_others(weighed: SlotWeights, site: int) -> float:
     (rows,), (factor,) = group.rows, group.factors
     mine, gains = rows[~others] / group.scale[site], np.zeros(group.sites)
     fold = np.where(others, (group.site - (group.site > site)) % FOLDS, -1)
+    in_slots = (np.arange(weighed.slots)[:, None] == weighed.labels) * weighed.weights
+    together = in_slots[:, others] @ rows[others]
     for left_out in range(FOLDS):
-        inside, rest = some_of(np.flatnonzero(fold == left_out)), others & (fold != left_out)
-        in_slots = (np.arange(weighed.slots)[:, None] == weighed.labels[rest]) * weighed.weights[rest]
+        members = fold == left_out
+        inside = some_of(np.flatnonzero(members))
         used = np.flatnonzero(rows[inside].any(axis=0))
-        for sign, sums in ((1.0, mine), (-1.0, in_slots @ rows[rest])):
+        for sign, sums in ((1.0, mine), (-1.0, together - in_slots[:, members] @ rows[members])):
             profiles = sums + factor.prior[0].mean() + 1.0
             fit = mixed_fit(rows[inside][:, used], profiles[:, used] / profiles.sum(axis=1, keepdims=True))
             np.add.at(gains, group.site[inside], sign * fit)
