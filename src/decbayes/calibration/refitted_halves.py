@@ -10,7 +10,6 @@ from decbayes.calibration.differences import check_comparable, small_enough
 from decbayes.calibration.halves import FEWEST
 from decbayes.calibration.worlds import (
     RESTARTS,
-    TIMES,
     Setting,
     drawn_data,
     in_common_terms,
@@ -28,10 +27,6 @@ from decbayes.structure import CoupledSet
 
 # Of more rows (or steps), so many are compared, and twice the fewest persons at least.
 MOST_ROWS = 500
-# The expected 2D of two sites of n rows, relative to that of n rows and a half of them: with n rows, and k n rows drawn
-# for each fitted row, the variance of the difference from a fit of m = n / 2 rows is 1/m − 1/n + 1/(k n) + 1/(k m) per
-# row, and that of two sites 2/n + 2/(k n).
-AS_TWO_SITES = (0.5 * (2.0 + 2.0 / TIMES)) / ((1.0 + 3.0 / TIMES) / 3.0)
 
 
 def halves_of_fits(model: Model, posterior: Posterior, data: Any, persons: Persons) -> tuple[float, ...]:
@@ -72,12 +67,12 @@ class Halved:
         return self.model.fit(self.model.taken(self.data, np.concatenate(self.persons)), rng=rng).posterior
 
     def apart(self, posterior: Posterior, rng: np.random.Generator) -> float:
-        """The mean over halves of how far their fits are from that of all rows, as if both were sites of all rows."""
+        """The mean over halves of how far their fits are from that of all rows, per parameter."""
         spreads = [self.spread(posterior, rng)]
         while len(spreads) < reading.number_of_halves(float(spreads[0].freedom.sum())):
             spreads.append(self.spread(posterior, rng))
         values = [float(one.statistic.sum() / one.freedom.sum()) for one in spreads if one.freedom.sum() > 0.0]
-        return AS_TWO_SITES * float(np.mean(reading.capped(np.array(values)))) if values else np.nan
+        return float(np.mean(reading.capped(np.array(values)))) if values else np.nan
 
     def spread(self, posterior: Posterior, rng: np.random.Generator) -> reading.Spread:
         """How far the fit of a random half is from this one."""
