@@ -346,3 +346,23 @@ def test_long_words_and_names_leave_room_for_what_is_drawn(rng):
     axes = db.plot.prevalence(shares.rows(named))
     assert [label.get_text() for label in axes.get_xticklabels()] == ["…Aachen", "…Bern"]
     assert all(text.get_text().startswith("Donaudampf") for text in axes.get_legend().get_texts())
+
+
+@pytest.mark.parametrize(
+    ("rule", "title"), [("best", "best: 6 slots"), ("smallest", "best: 6 slots; 4 within its error")]
+)
+def test_a_curve_says_which_number_of_slots_topics_take(rule, title):
+    """Of a hundred observations: 4 slots are as good but for chance, 2 are not."""
+    each = np.column_stack(
+        [np.ones(100), -3.0 * np.ones(100), -2.0 + 0.1 * (-1.0) ** np.arange(100), np.full(100, -1.99)]
+    )
+    scores = db.checking.Scores(
+        names=("2", "4", "6"),
+        digests=("a", "b", "c"),
+        observations=100,
+        sums=each.sum(axis=0),
+        products=each.T @ each,
+        unit="word",
+        rule=rule,
+    )
+    assert db.plot.slots(scores).get_title() == title

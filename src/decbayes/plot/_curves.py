@@ -37,5 +37,6 @@ def slots(scores: Scores, *, axes: "Axes | None" = None) -> "Axes":
     errors = [0.0 if name == best else scores.error(best, name) for name in names]
     axes = axes if axes is not None else new_axes(4.2, 2.4)
     axes.errorbar(across, values, errors, color=BLUE, ecolor=GREY, marker="o", markersize=3, capsize=2, linewidth=1.2)
-    axes.set(xlabel="slots", ylabel=f"score per {scores.unit}", title=f"best: {best} slots")
+    fewer = f"; {scores.smallest} within its error" if scores.rule == "smallest" and scores.smallest != best else ""
+    axes.set(xlabel="slots", ylabel=f"score per {scores.unit}", title=f"best: {best} slots{fewer}")
     return axes
